@@ -1,0 +1,69 @@
+"""What an engine tells of itself: one snapshot of gauges and counters, and the report of one step."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class EngineStatus(StrEnum):
+    STARTING = "starting"  # the model is loading or warming up
+    READY = "ready"
+    DRAINING = "draining"  # admits nothing new; running requests go on
+    DEAD = "dead"  # a fatal fault, or stopped
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLimits:
+    """What a request must fit in; known once the model is loaded."""
+
+    max_model_len: int  # tokens of prompt and answer together
+    max_num_seqs: int  # the largest n
+    vocab_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """Gauges are of this moment; counters count since the engine was made."""
+
+    # gauges, in pages: free + used + cached == the budget
+    pages_free: int
+    pages_used: int
+    pages_cached: int
+    page_capacity: int  # pages that have memory behind them
+    page_size: int  # tokens
+    bytes_per_page: int  # all layers, K and V
+    unused_tail_slots: int  # in the last live page of every sequence
+    requests_running: int
+    requests_waiting: int
+    # counters
+    pool_growths: int
+    pool_copied_bytes: int
+    page_copies: int
+    preemptions: int
+    evictions: int
+    prefix_query_tokens: int
+    prefix_hit_tokens: int
+    prompt_tokens: int  # computed or taken from the prefix cache, once per request
+    generated_tokens: int
+
+    @property
+    def page_budget(self) -> int:
+        return self.pages_free + self.pages_used + self.pages_cached
+
+    @property
+    def unused_tail_bytes(self) -> int:
+        return self.unused_tail_slots * self.bytes_per_page // self.page_size
+
+    @property
+    def fragmentation_ratio(self) -> float:
+        """Unused slots in last live pages over all slots in live pages; 0 where no page is live."""
+        slots = self.pages_used * self.page_size
+        return self.unused_tail_slots / slots if slots else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One device step: its duration, its tokens, and how long each newly started request queued."""
+
+    seconds: float
+    num_tokens: int
+    queue_seconds: tuple[float, ...]
