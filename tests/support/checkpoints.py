@@ -34,7 +34,7 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class Quantization:
-    """How MLX quantises the linear layers and the embedding; bits by module path override `bits`."""
+    """MLX quantisation of linear layers and embedding; `bits_by_module` (by path) overrides."""
 
     bits: int = 4
     group_size: int = 32
@@ -135,9 +135,7 @@ def random_tensors(model: TinyModel) -> Iterator[tuple[str, np.ndarray]]:
         noise = rng.standard_normal(shape, dtype=np.float32)
         if name.endswith("norm.weight"):
             yield name, 1 + 0.1 * noise
-        elif name.endswith("bias"):
-            yield name, 0.2 * noise
-        elif name == "model.embed_tokens.weight":
+        elif name.endswith("bias") or name == "model.embed_tokens.weight":
             yield name, 0.2 * noise
         else:
             yield name, noise / np.float32(np.sqrt(shape[-1]))
