@@ -7,7 +7,7 @@
     +-- Overloaded            try again later (queue full, draining)
     +-- EngineDead            the engine stopped for good
     ModelError                a checkpoint that cannot be loaded; ends the process, never a request
-    OutOfPages                internal: never leaves the scheduler
+    OutOfPages, PageNotHeld   internal: never leave the scheduler
 """
 
 
@@ -54,3 +54,7 @@ class OutOfPages(Exception):
         super().__init__(f"{needed} pages needed, {available} available")
         self.needed = needed
         self.available = available
+
+
+class PageNotHeld(Exception):
+    """A page was retained or released that its caller cannot hold; nothing was changed."""
