@@ -1,13 +1,13 @@
 """The errors of the engine.
 
-    EngineError
-    +-- InvalidRequest        the request can never be served as it stands
-    |   +-- PromptTooLong     its prompt does not fit the context or the page pool
-    +-- ModelNotFound         no such model is served here
-    +-- Overloaded            try again later (queue full, draining)
-    +-- EngineDead            the engine stopped for good
-    ModelError                a checkpoint that cannot be loaded; ends the process, never a request
-    OutOfPages, PageNotHeld   internal: never leave the scheduler
+EngineError
++-- InvalidRequest        the request can never be served as it stands
+|   +-- PromptTooLong     its prompt does not fit the context or the page pool
++-- ModelNotFound         no such model is served here
++-- Overloaded            try again later (queue full, draining)
++-- EngineDead            the engine stopped for good
+ModelError                a checkpoint that cannot be loaded; ends the process, never a request
+OutOfPages, PageNotHeld   internal: never leave the scheduler
 """
 
 

@@ -11,10 +11,17 @@ it hands out new ids in ascending order, so `num_touched` tells how many must ha
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
 from engine.errors import OutOfPages, PageNotHeld
-from engine.prefix_index import Parent, PrefixIndex, Root
+from engine.prefix_index import Parent, PrefixIndex
+
+
+class PageState(StrEnum):
+    FREE = "free"
+    USED = "used"
+    CACHED = "cached"
 
 
 class PagePool:
@@ -62,6 +69,11 @@ class PagePool:
 
     def is_cached(self, page_id: int) -> bool:
         return page_id in self._cached
+
+    def state(self, page_id: int) -> PageState:
+        if page_id in self._references:
+            return PageState.USED
+        return PageState.CACHED if page_id in self._cached else PageState.FREE
 
     def is_indexed(self, page_id: int) -> bool:
         return page_id in self._index
@@ -132,10 +144,12 @@ class PagePool:
             self.release([page_id])
         return known
 
-    def check(self, holders: Iterator[int] | Sequence[int]) -> None:
+    def check(self, holders: Iterable[int]) -> None:
         """Raise AssertionError unless the law holds; `holders` names each page once for each holder."""
         states = [*self._returned, *self._references, *self._cached]
-        assert len(states) == len(set(states)) == self._num_touched, "a page is in two states or in none"
+        assert len(states) == len(set(states)) == self._num_touched, (
+            "a page is in two states or in none"
+        )
         assert self.num_free + self.num_used + self.num_cached == self.num_pages
         assert Counter(holders) == Counter(self._references), "references differ from holders"
         assert all(page in self._index for page in self._cached), "a cached page cannot be found"
@@ -162,6 +176,3 @@ class PagePool:
             self._cached[page] = None
         else:
             self._returned.append(page)
-
-
-__all__ = ["PagePool", "Parent", "Root"]

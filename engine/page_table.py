@@ -14,7 +14,8 @@ prefix index, is never written: `append` puts a copy in its place and says so in
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.page_pool import PagePool, Parent
+from engine.page_pool import PagePool
+from engine.prefix_index import Parent
 
 
 @dataclass(frozen=True, slots=True)

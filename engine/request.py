@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How the tokens of a request are chosen. The borders of each value are checked in `check_sampling`.
+    """How the tokens of a request are chosen. The bounds of each value are in request_check.
 
     temperature 0 is greedy. `top_k` 0 means no limit. `logprobs` and `prompt_logprobs` give the
     number of alternatives reported beside each token (0: the token's own only); None: no report.
@@ -30,6 +30,11 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+
+    @property
+    def has_penalty(self) -> bool:
+        additive = self.presence_penalty != 0.0 or self.frequency_penalty != 0.0
+        return additive or self.repetition_penalty != 1.0
 
 
 @dataclass(frozen=True, slots=True)
