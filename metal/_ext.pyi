@@ -1,0 +1,48 @@
+import mlx.core as mx
+
+mlx_version: str
+
+def paged_cache_update(pages: mx.array, values: mx.array, slot_mapping: mx.array) -> mx.array: ...
+def paged_attention(
+    q: mx.array,
+    key_pages: mx.array,
+    value_pages: mx.array,
+    block_table: mx.array,
+    context_lens: mx.array,
+    query_start_locs: mx.array,
+    *,
+    scale: float,
+    window: int | None,
+    soft_cap: float | None,
+    sinks: mx.array | None,
+) -> mx.array: ...
+def linear(
+    x: mx.array, panels: mx.array, bias: mx.array | None, *, out_features: int
+) -> mx.array: ...
+def quantized_linear(
+    x: mx.array,
+    words: mx.array,
+    scales: mx.array,
+    biases: mx.array,
+    bias: mx.array | None,
+    *,
+    out_features: int,
+    group_size: int,
+    bits: int,
+) -> mx.array: ...
+def embedding(panels: mx.array, ids: mx.array, *, out_features: int) -> mx.array: ...
+def quantized_embedding(
+    words: mx.array,
+    scales: mx.array,
+    biases: mx.array,
+    ids: mx.array,
+    *,
+    out_features: int,
+    group_size: int,
+    bits: int,
+) -> mx.array: ...
+def instruction_level() -> str: ...
+def instruction_levels() -> list[str]: ...
+def set_instruction_level(level: str) -> None: ...
+def num_threads() -> int: ...
+def set_num_threads(n: int) -> None: ...

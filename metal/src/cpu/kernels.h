@@ -1,0 +1,122 @@
+// The border between MLX and the arithmetic: raw pointers and sizes in, nothing of MLX, nothing of std.
+//
+// Each op has one kernel that works on a range of its independent units, so any split of the units over
+// threads gives the same numbers. All kernels of one instruction level form one table.
+#pragma once
+
+#include <cstdint>
+
+namespace octavo::cpu {
+
+enum class Element : int32_t { float32, float16, bfloat16 };
+
+// Outputs of a linear layer are computed in panels of this many neighbouring rows of the weight.
+constexpr int kPanel = 16;
+
+struct CacheUpdate {
+  void* pages;           // [P, H_kv, page_size, D]
+  const void* values;    // [T, H_kv, D]
+  const int32_t* slots;  // [T]
+  Element page_type;
+  Element value_type;
+  int num_pages;
+  int num_kv_heads;
+  int page_size;
+  int head_dim;
+};
+
+struct Attention {
+  const void* q;                    // [T, H_q, D]
+  const void* key_pages;            // [P, H_kv, page_size, D]
+  const void* value_pages;          // [P, H_kv, page_size, D]
+  const int32_t* block_table;       // [B, max_pages]
+  const int32_t* context_lens;      // [B]
+  const int32_t* query_start_locs;  // [B + 1]
+  const float* sinks;               // [H_q] or null
+  void* out;                        // [T, H_q, D]
+  Element q_type;
+  Element page_type;
+  int num_tokens;
+  int num_rows;
+  int max_pages;
+  int num_pages;
+  int num_q_heads;
+  int num_kv_heads;
+  int page_size;
+  int head_dim;
+  int window;      // 0: none
+  float scale;
+  float soft_cap;  // 0: none
+};
+
+struct Linear {
+  const float* x;      // [M, K]
+  const void* panels;  // [ceil(N / 16), K, 16]
+  const float* bias;   // [N] or null
+  float* out;          // [M, N]
+  Element weight_type;
+  int64_t m;
+  int n;
+  int k;
+};
+
+struct QuantizedLinear {
+  const float* x;         // [M, K]
+  const uint32_t* words;  // [ceil(N / 16), K * bits / 32, 16]
+  const void* scales;     // [ceil(N / 16), K / group_size, 16]
+  const void* biases;     // [ceil(N / 16), K / group_size, 16]
+  const float* bias;      // [N] or null
+  float* out;             // [M, N]
+  Element scale_type;
+  int64_t m;
+  int n;
+  int k;
+  int bits;
+  int group_size;
+};
+
+struct Embedding {
+  const void* panels;  // [ceil(N / 16), K, 16]
+  const int32_t* ids;  // [T]
+  float* out;          // [T, K]
+  Element weight_type;
+  int n;
+  int k;
+};
+
+struct QuantizedEmbedding {
+  const uint32_t* words;  // [ceil(N / 16), K * bits / 32, 16]
+  const void* scales;     // [ceil(N / 16), K / group_size, 16]
+  const void* biases;     // [ceil(N / 16), K / group_size, 16]
+  const int32_t* ids;     // [T]
+  float* out;             // [T, K]
+  Element scale_type;
+  int n;
+  int k;
+  int bits;
+  int group_size;
+};
+
+struct Kernels {
+  void (*paged_cache_update)(const CacheUpdate&, int64_t begin, int64_t end);
+  void (*paged_attention)(const Attention&, int64_t begin, int64_t end);
+  void (*linear)(const Linear&, int64_t begin, int64_t end);
+  void (*quantized_linear)(const QuantizedLinear&, int64_t begin, int64_t end);
+  void (*embedding)(const Embedding&, int64_t begin, int64_t end);
+  void (*quantized_embedding)(const QuantizedEmbedding&, int64_t begin, int64_t end);
+};
+
+namespace plain {
+extern const Kernels kernels;
+}
+namespace avx2 {
+extern const Kernels kernels;
+}
+namespace avx512 {
+extern const Kernels kernels;
+}
+namespace neon {
+extern const Kernels kernels;
+}
+
+}  // namespace octavo::cpu

@@ -1,0 +1,71 @@
+#include "embedding.h"
+
+#include "cpu/instruction_level.h"
+#include "evaluate.h"
+
+namespace octavo {
+
+namespace {
+
+const Checks checks("embedding");
+
+}  // namespace
+
+mx::array embedding(const mx::array& panels, const mx::array& ids, int out_features) {
+  check_panels(checks, panels, out_features);
+  check_ids(checks, ids);
+  auto stream = mx::default_stream(mx::Device::cpu);
+  return mx::array({ids.shape(0), panels.shape(1)}, mx::float32, std::make_shared<Embedding>(stream, out_features),
+                   {mx::contiguous(panels, false, stream), mx::contiguous(ids, false, stream)});
+}
+
+mx::array quantized_embedding(const mx::array& words, const mx::array& scales, const mx::array& biases,
+                              const mx::array& ids, int out_features, Quantization quantization) {
+  check_quantized(checks, words, scales, biases, out_features, quantization);
+  check_ids(checks, ids);
+  auto stream = mx::default_stream(mx::Device::cpu);
+  auto contiguous = [&](const mx::array& a) { return mx::contiguous(a, false, stream); };
+  return mx::array({ids.shape(0), quantized_in_features(words, quantization.bits)}, mx::float32,
+                   std::make_shared<QuantizedEmbedding>(stream, out_features, quantization),
+                   {contiguous(words), contiguous(scales), contiguous(biases), contiguous(ids)});
+}
+
+void Embedding::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
+  out.set_data(mx::allocator::malloc(out.nbytes()));
+  cpu::Embedding args{
+      .panels = inputs[0].data<void>(),
+      .ids = inputs[1].data<int32_t>(),
+      .out = out.data<float>(),
+      .weight_type = element_of(inputs[0]),
+      .n = out_features_,
+      .k = out.shape(1),
+  };
+  dispatch_kernel(stream(), cpu::kernels().embedding, args, out.shape(0), 16);
+}
+
+void Embedding::eval_gpu(const std::vector<mx::array>&, mx::array&) {
+  no_metal_kernel("embedding");
+}
+
+void QuantizedEmbedding::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
+  out.set_data(mx::allocator::malloc(out.nbytes()));
+  cpu::QuantizedEmbedding args{
+      .words = inputs[0].data<uint32_t>(),
+      .scales = inputs[1].data<void>(),
+      .biases = inputs[2].data<void>(),
+      .ids = inputs[3].data<int32_t>(),
+      .out = out.data<float>(),
+      .scale_type = element_of(inputs[1]),
+      .n = out_features_,
+      .k = out.shape(1),
+      .bits = quantization_.bits,
+      .group_size = quantization_.group_size,
+  };
+  dispatch_kernel(stream(), cpu::kernels().quantized_embedding, args, out.shape(0), 16);
+}
+
+void QuantizedEmbedding::eval_gpu(const std::vector<mx::array>&, mx::array&) {
+  no_metal_kernel("embedding");
+}
+
+}  // namespace octavo

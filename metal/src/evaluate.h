@@ -1,0 +1,40 @@
+// Helpers that every primitive's evaluation uses.
+#pragma once
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "cpu/kernels.h"
+#include "cpu/thread_pool.h"
+#include "mlx/backend/cpu/encoder.h"
+#include "mlx/mlx.h"
+#include "mlx/primitives.h"
+
+namespace octavo {
+
+namespace mx = mlx::core;
+
+inline cpu::Element element_of(const mx::array& a) {
+  return a.dtype() == mx::float16    ? cpu::Element::float16
+         : a.dtype() == mx::bfloat16 ? cpu::Element::bfloat16
+                                     : cpu::Element::float32;
+}
+
+// Queues kernel(args, begin, end) over [0, units) on the stream's thread. MLX keeps the buffers alive until it ran.
+template <typename Args>
+void dispatch_kernel(
+    mx::Stream stream, void (*kernel)(const Args&, int64_t, int64_t), const Args& args, int64_t units, int64_t piece) {
+  if (units == 0) {
+    return;
+  }
+  mx::cpu::get_command_encoder(stream).dispatch([kernel, args, units, piece] {
+    cpu::thread_pool().run(units, piece, [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
+  });
+}
+
+[[noreturn]] inline void no_metal_kernel(const char* op) {
+  throw std::runtime_error(std::string("[") + op + "] no Metal kernel yet: evaluate it on the CPU stream");
+}
+
+}  // namespace octavo

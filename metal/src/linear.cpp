@@ -1,0 +1,50 @@
+#include "linear.h"
+
+#include "cpu/instruction_level.h"
+#include "evaluate.h"
+#include "packed_weight.h"
+
+namespace octavo {
+
+namespace {
+
+const Checks checks("linear");
+
+}  // namespace
+
+mx::array linear(const mx::array& x, const mx::array& panels, const std::optional<mx::array>& bias, int out_features) {
+  check_panels(checks, panels, out_features);
+  check_input(checks, x, panels.shape(1));
+  check_bias(checks, bias, out_features);
+  auto stream = mx::default_stream(mx::Device::cpu);
+  std::vector<mx::array> inputs{mx::contiguous(x, false, stream), mx::contiguous(panels, false, stream)};
+  if (bias) {
+    inputs.push_back(mx::contiguous(*bias, false, stream));
+  }
+  mx::Shape shape = x.shape();
+  shape.back() = out_features;
+  return mx::array(std::move(shape), mx::float32, std::make_shared<Linear>(stream), std::move(inputs));
+}
+
+void Linear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
+  const mx::array& x = inputs[0];
+  const mx::array& panels = inputs[1];
+  out.set_data(mx::allocator::malloc(out.nbytes()));
+  cpu::Linear args{
+      .x = x.data<float>(),
+      .panels = panels.data<void>(),
+      .bias = inputs.size() > 2 ? inputs[2].data<float>() : nullptr,
+      .out = out.data<float>(),
+      .weight_type = element_of(panels),
+      .m = static_cast<int64_t>(x.size()) / x.shape(-1),
+      .n = out.shape(-1),
+      .k = x.shape(-1),
+  };
+  dispatch_kernel(stream(), cpu::kernels().linear, args, panels.shape(0), 4);
+}
+
+void Linear::eval_gpu(const std::vector<mx::array>&, mx::array&) {
+  no_metal_kernel("linear");
+}
+
+}  // namespace octavo

@@ -1,0 +1,114 @@
+#include "paged_attention.h"
+
+#include "checks.h"
+#include "cpu/instruction_level.h"
+#include "evaluate.h"
+
+namespace octavo {
+
+namespace {
+
+const Checks checks("paged_attention");
+constexpr int kMaxHeadDim = 256;
+
+void check_pages(const mx::array& q, const mx::array& key_pages, const mx::array& value_pages) {
+  checks.rank("q", q, 3, "[T, H_q, D]");
+  checks.floating("q", q);
+  checks.rank("key_pages", key_pages, 4, "[P, H_kv, page_size, D]");
+  checks.floating("key_pages", key_pages);
+  checks.not_empty("key_pages", key_pages);
+  checks.size("key_pages", key_pages, 3, q.shape(2), "D");
+  checks.expect(q.shape(2) <= kMaxHeadDim, "a head size D of at most " + std::to_string(kMaxHeadDim),
+                std::to_string(q.shape(2)));
+  checks.expect(value_pages.shape() == key_pages.shape() && value_pages.dtype() == key_pages.dtype(),
+                "value_pages like key_pages, " + describe(key_pages), describe(value_pages));
+  checks.expect(q.shape(1) % key_pages.shape(1) == 0,
+                "H_q to be a multiple of H_kv = " + std::to_string(key_pages.shape(1)), std::to_string(q.shape(1)));
+  checks.row_contiguous("key_pages", key_pages);
+  checks.row_contiguous("value_pages", value_pages);
+}
+
+void check_rows(const mx::array& block_table, const mx::array& context_lens, const mx::array& query_start_locs) {
+  checks.rank("block_table", block_table, 2, "[B, max_pages]");
+  checks.dtype("block_table", block_table, {mx::int32});
+  checks.rank("context_lens", context_lens, 1, "[B]");
+  checks.dtype("context_lens", context_lens, {mx::int32});
+  checks.size("context_lens", context_lens, 0, block_table.shape(0), "B");
+  checks.rank("query_start_locs", query_start_locs, 1, "[B + 1]");
+  checks.dtype("query_start_locs", query_start_locs, {mx::int32});
+  checks.size("query_start_locs", query_start_locs, 0, block_table.shape(0) + 1, "B + 1");
+}
+
+void check_options(const mx::array& q, const AttentionOptions& options, const std::optional<mx::array>& sinks) {
+  if (options.window) {
+    checks.expect(*options.window >= 1, "window of at least 1", std::to_string(*options.window));
+  }
+  if (options.soft_cap) {
+    checks.expect(*options.soft_cap > 0, "soft_cap above 0", std::to_string(*options.soft_cap));
+  }
+  if (sinks) {
+    checks.rank("sinks", *sinks, 1, "[H_q]");
+    checks.floating("sinks", *sinks);
+    checks.size("sinks", *sinks, 0, q.shape(1), "H_q");
+  }
+}
+
+}  // namespace
+
+mx::array paged_attention(const mx::array& q, const mx::array& key_pages, const mx::array& value_pages,
+                          const mx::array& block_table, const mx::array& context_lens,
+                          const mx::array& query_start_locs, const AttentionOptions& options,
+                          const std::optional<mx::array>& sinks) {
+  check_pages(q, key_pages, value_pages);
+  check_rows(block_table, context_lens, query_start_locs);
+  check_options(q, options, sinks);
+  auto stream = mx::to_stream({});
+  auto contiguous = [&](const mx::array& a) { return mx::contiguous(a, false, stream); };
+  std::vector<mx::array> inputs{contiguous(q),           key_pages,
+                                value_pages,             contiguous(block_table),
+                                contiguous(context_lens), contiguous(query_start_locs)};
+  if (sinks) {
+    inputs.push_back(contiguous(mx::astype(*sinks, mx::float32, stream)));
+  }
+  return mx::array(q.shape(), q.dtype(), std::make_shared<PagedAttention>(stream, options), std::move(inputs));
+}
+
+void PagedAttention::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
+  const mx::array& q = inputs[0];
+  const mx::array& key_pages = inputs[1];
+  const mx::array& value_pages = inputs[2];
+  const mx::array& block_table = inputs[3];
+  checks.row_contiguous("key_pages", key_pages);
+  checks.row_contiguous("value_pages", value_pages);
+  out.set_data(mx::allocator::malloc(out.nbytes()));
+  cpu::Attention args{
+      .q = q.data<void>(),
+      .key_pages = key_pages.data<void>(),
+      .value_pages = value_pages.data<void>(),
+      .block_table = block_table.data<int32_t>(),
+      .context_lens = inputs[4].data<int32_t>(),
+      .query_start_locs = inputs[5].data<int32_t>(),
+      .sinks = inputs.size() > 6 ? inputs[6].data<float>() : nullptr,
+      .out = out.data<void>(),
+      .q_type = element_of(q),
+      .page_type = element_of(key_pages),
+      .num_tokens = q.shape(0),
+      .num_rows = block_table.shape(0),
+      .max_pages = block_table.shape(1),
+      .num_pages = key_pages.shape(0),
+      .num_q_heads = q.shape(1),
+      .num_kv_heads = key_pages.shape(1),
+      .page_size = key_pages.shape(2),
+      .head_dim = key_pages.shape(3),
+      .window = options_.window.value_or(0),
+      .scale = options_.scale,
+      .soft_cap = options_.soft_cap.value_or(0.0f),
+  };
+  dispatch_kernel(stream(), cpu::kernels().paged_attention, args, int64_t{q.shape(0)} * q.shape(1), 4);
+}
+
+void PagedAttention::eval_gpu(const std::vector<mx::array>&, mx::array&) {
+  no_metal_kernel("paged_attention");
+}
+
+}  // namespace octavo

@@ -1,0 +1,59 @@
+#include "paged_cache_update.h"
+
+#include "checks.h"
+#include "cpu/instruction_level.h"
+#include "evaluate.h"
+
+namespace octavo {
+
+namespace {
+
+const Checks checks("paged_cache_update");
+
+void check(const mx::array& pages, const mx::array& values, const mx::array& slot_mapping) {
+  checks.rank("pages", pages, 4, "[P, H_kv, page_size, D]");
+  checks.floating("pages", pages);
+  checks.not_empty("pages", pages);
+  checks.row_contiguous("pages", pages);
+  checks.rank("values", values, 3, "[T, H_kv, D]");
+  checks.floating("values", values);
+  checks.size("values", values, 1, pages.shape(1), "H_kv");
+  checks.size("values", values, 2, pages.shape(3), "D");
+  checks.rank("slot_mapping", slot_mapping, 1, "[T]");
+  checks.dtype("slot_mapping", slot_mapping, {mx::int32});
+  checks.size("slot_mapping", slot_mapping, 0, values.shape(0), "T");
+}
+
+}  // namespace
+
+mx::array paged_cache_update(const mx::array& pages, const mx::array& values, const mx::array& slot_mapping) {
+  check(pages, values, slot_mapping);
+  auto stream = mx::to_stream({});
+  return mx::array(pages.shape(), pages.dtype(), std::make_shared<PagedCacheUpdate>(stream),
+                   {pages, mx::contiguous(values, false, stream), mx::contiguous(slot_mapping, false, stream)});
+}
+
+void PagedCacheUpdate::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
+  const mx::array& pages = inputs[0];
+  const mx::array& values = inputs[1];
+  checks.row_contiguous("pages", pages);
+  out.copy_shared_buffer(pages);
+  cpu::CacheUpdate args{
+      .pages = out.data<void>(),
+      .values = values.data<void>(),
+      .slots = inputs[2].data<int32_t>(),
+      .page_type = element_of(pages),
+      .value_type = element_of(values),
+      .num_pages = pages.shape(0),
+      .num_kv_heads = pages.shape(1),
+      .page_size = pages.shape(2),
+      .head_dim = pages.shape(3),
+  };
+  dispatch_kernel(stream(), cpu::kernels().paged_cache_update, args, values.shape(0), 64);
+}
+
+void PagedCacheUpdate::eval_gpu(const std::vector<mx::array>&, mx::array&) {
+  no_metal_kernel("paged_cache_update");
+}
+
+}  // namespace octavo
