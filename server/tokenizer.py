@@ -1,0 +1,193 @@
+"""Text to token ids and back, the same for every source of a vocabulary.
+
+The tokenizers package cuts plain text into tokens. Which control tokens a text may spell, where
+the begin-of-sequence token goes, and how bytes become text again is decided here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tokenizers import Tokenizer as Backend
+from tokenizers.pre_tokenizers import Metaspace
+
+from engine.errors import InvalidRequest, ModelError
+from server.special_tokens import SpecialTokens
+from server.token_pieces import pieces_of
+from server.tokenizer_definition import Component, parse_definition
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerSource:
+    """Everything a tokenizer is made from. `definition` is the text of a tokenizer.json.
+
+    `adds_bos` None leaves it to the definition's own template for a text. `named_tokens` are the
+    texts that a chat template may use by name ("bos_token", "eos_token", ...).
+    """
+
+    name: str  # what to blame in messages
+    definition: str
+    adds_bos: bool | None = None
+    bos_token_id: int | None = None
+    eos_token_ids: frozenset[int] = frozenset()
+    chat_template: str | None = None
+    named_tokens: Mapping[str, str] = field(default_factory=dict)
+
+
+class Tokenizer:
+    """A vocabulary and its rules. Immutable; safe to use from several threads."""
+
+    def __init__(self, source: TokenizerSource) -> None:
+        definition = parse_definition(source.definition, source.name)
+        self._backend = _backend(source)
+        self._inner_backend = _inner_backend(self._backend, definition.pre_tokenizer)
+        self._pieces = pieces_of(definition.decoder, source.name)
+        self._added = {token.id: token.content for token in definition.added_tokens}
+        self._special = SpecialTokens(token for token in definition.added_tokens if token.special)
+        self._source = replace(source, definition="")  # many megabytes, read once
+        self._adds_bos = self._decide_bos()
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest token id."""
+        return max([self._backend.get_vocab_size(), *(token_id + 1 for token_id in self._added)])
+
+    @property
+    def bos_token_id(self) -> int | None:
+        return self._source.bos_token_id
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """Every id that ends a text, from all files of the model that name one."""
+        return self._source.eos_token_ids
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether a text of this model starts with the begin-of-sequence token."""
+        return self._adds_bos
+
+    @property
+    def has_chat_template(self) -> bool:
+        return self._source.chat_template is not None
+
+    @property
+    def chat_template(self) -> str | None:
+        """The template's source; `chat_template.render_chat` applies it."""
+        return self._source.chat_template
+
+    @property
+    def named_tokens(self) -> Mapping[str, str]:
+        """The tokens that a chat template may name: "bos_token", "eos_token" and so on."""
+        return self._source.named_tokens
+
+    @property
+    def special_tokens(self) -> SpecialTokens:
+        return self._special
+
+    @property
+    def strips_first_space(self) -> bool:
+        """Whether the decoded text drops one space at its start, which encoding put there."""
+        return self._pieces.strips_first_space
+
+    def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        """The token ids of a text.
+
+        `add_special` puts the begin-of-sequence token first where the model's texts have one,
+        and never a second. `parse_special` reads a control token's spelling as that token;
+        otherwise it is text like any other. Raises InvalidRequest for lone surrogates.
+        """
+        ids = self.encode_parts(self._special.split(text) if parse_special else (text,))
+        return self.with_bos(ids) if add_special else ids
+
+    def encode_parts(self, parts: Iterable[int | str]) -> list[int]:
+        """One text given in parts: control token ids, and plain text between them."""
+        ids: list[int] = []
+        for place, part in enumerate(parts):
+            if isinstance(part, int):
+                ids.append(part)
+            elif part:
+                backend = self._inner_backend if place else self._backend
+                ids += backend.encode(_checked(part), add_special_tokens=False).ids
+        return ids
+
+    def with_bos(self, ids: list[int]) -> list[int]:
+        """The ids with the model's begin-of-sequence token in front, unless it is there."""
+        bos = self.bos_token_id
+        if not self._adds_bos or bos is None or ids[:1] == [bos]:
+            return ids
+        return [bos, *ids]
+
+    def decode(self, ids: Sequence[int], *, skip_special: bool) -> str:
+        """The text of a whole sequence; bytes that are no UTF-8 show as U+FFFD.
+
+        Spaces stay as they are: there is no clean-up around punctuation.
+        """
+        data = b"".join(self.visible_bytes(token_id, skip_special) for token_id in ids)
+        if self.strips_first_space:
+            data = data.removeprefix(b" ")
+        return data.decode("utf-8", "replace")
+
+    def visible_bytes(self, token_id: int, skip_special: bool) -> bytes:
+        """The bytes that a token adds to a text; a control token's spelling unless skipped."""
+        if not skip_special and token_id in self._special:
+            return self._special.text(token_id).encode()
+        return self.token_bytes(token_id)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The raw bytes of a token; none for control tokens and for ids that name no token."""
+        if token_id in self._special:
+            return b""
+        if (added := self._added.get(token_id)) is not None:
+            return added.encode()
+        piece = self._backend.id_to_token(token_id) if token_id >= 0 else None
+        return b"" if piece is None else self._pieces.to_bytes(piece)
+
+    def token_text(self, token_id: int) -> str:
+        """A token alone, to be read: its spelling, with U+FFFD for parts of characters."""
+        return self.visible_bytes(token_id, skip_special=False).decode("utf-8", "replace")
+
+    def _decide_bos(self) -> bool:
+        if self._source.adds_bos is not None:
+            return self._source.adds_bos
+        ids = self._backend.encode("a", add_special_tokens=True).ids
+        return self.bos_token_id is not None and ids[:1] == [self.bos_token_id]
+
+
+def _backend(source: TokenizerSource) -> Backend:
+    try:
+        backend = Backend.from_str(source.definition)
+    except Exception as error:  # the package raises nothing narrower
+        raise ModelError(f"{source.name}: {error}") from error
+    backend.encode_special_tokens = True  # control tokens are found by SpecialTokens alone
+    backend.no_truncation()
+    backend.no_padding()
+    return backend
+
+
+def _inner_backend(backend: Backend, pre_tokenizer: Component | None) -> Backend:
+    """The backend for text that follows a control token.
+
+    It differs only where a vocabulary puts a space before the first word of a text and no other.
+    """
+    parts = pre_tokenizer.parts() if pre_tokenizer else ()
+    if [(part.type, part.prepend_scheme) for part in parts] != [("Metaspace", "first")]:
+        return backend
+    inner = Backend.from_str(backend.to_str())
+    inner.encode_special_tokens = True
+    inner.pre_tokenizer = Metaspace(prepend_scheme="never", split=_splits(backend))
+    return inner
+
+
+def _splits(backend: Backend) -> bool:
+    metaspace = backend.pre_tokenizer
+    return metaspace.split if isinstance(metaspace, Metaspace) else True
+
+
+def _checked(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(
+            f"the text has a lone surrogate (U+{ord(text[error.start]):04X}) "
+            f"at character {error.start}; it is not valid Unicode"
+        ) from error
+    return text
