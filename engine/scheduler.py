@@ -14,7 +14,7 @@ goes on, and every request ends. While a step runs its pages stay held, whatever
 """
 
 from bisect import insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from engine.config import EngineConfig
 from engine.engine_stats import EngineLimits
@@ -53,11 +53,11 @@ class Scheduler:
         self._num_added = 0
 
     @property
-    def running(self) -> Iterable[Sequence]:
+    def running(self) -> tuple[Sequence, ...]:
         return tuple(self._running)
 
     @property
-    def waiting(self) -> Iterable[Sequence]:
+    def waiting(self) -> tuple[Sequence, ...]:
         return tuple(self._waiting)
 
     @property

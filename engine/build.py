@@ -1,0 +1,91 @@
+"""From a checkpoint and a configuration to a running engine."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import mlx.core as mx
+
+from engine.config import EngineConfig, KVDtype
+from engine.engine import Engine
+from engine.engine_loop import EngineLoop, StepObserver
+from engine.engine_stats import EngineLimits
+from engine.errors import ModelError
+from engine.kv_storage import KVShape, KVStorage
+from engine.model_runner import ModelRunner
+from engine.models import CausalLM, ModelSpec, load_model
+from engine.page_pool import PagePool
+from engine.request import SamplingParams
+from engine.scheduler import Scheduler
+from engine.step_batch import Draw, Row, StepBatch
+
+
+async def build_engine(path: Path, config: EngineConfig, observer: StepObserver) -> EngineLoop:
+    """Load the checkpoint at `path`, compute one token, and start serving on the running event loop.
+
+    Everything of the device happens on one thread of its own. Raises ModelError.
+    """
+    device = ThreadPoolExecutor(max_workers=1, thread_name_prefix="device")
+    loop = asyncio.get_running_loop()
+    engine = await loop.run_in_executor(device, load_engine, path, config)
+    engine_loop = EngineLoop(engine, device, observer, time.monotonic)
+    engine_loop.start()
+    return engine_loop
+
+
+def load_engine(path: Path, config: EngineConfig) -> Engine:
+    """The same without a loop; call it and `Engine.step` from one thread. Raises ModelError."""
+    return make_engine(load_model(path).model, config)
+
+
+def make_engine(model: CausalLM, config: EngineConfig) -> Engine:
+    """Wire an engine around a model and warm it up. Raises ModelError where one page is too much."""
+    shape = kv_shape(model.spec, config)
+    num_pages = config.kv_cache_bytes // shape.bytes_per_page
+    if num_pages < 1:
+        raise ModelError(
+            f"the K/V budget of {config.kv_cache_bytes} bytes does not hold one page "
+            f"of {shape.bytes_per_page} bytes"
+        )
+    pool = PagePool(num_pages, config.page_size)
+    limits = engine_limits(model.spec, config, num_pages)
+    scheduler = Scheduler(config, limits, model.spec.eos_token_ids, pool)
+    runner = ModelRunner(model, KVStorage(shape, num_pages), config.attention)
+    warm_up(runner)
+    return Engine(scheduler, runner)
+
+
+def kv_shape(spec: ModelSpec, config: EngineConfig) -> KVShape:
+    return KVShape(
+        num_layers=spec.num_layers,
+        num_kv_heads=spec.num_kv_heads,
+        head_dim=spec.head_dim,
+        page_size=config.page_size,
+        dtype=mlx_dtype(config.kv_dtype),
+    )
+
+
+def engine_limits(spec: ModelSpec, config: EngineConfig, num_pages: int) -> EngineLimits:
+    """A request can be as long as the model, the configuration and the whole pool allow."""
+    bounds = [spec.max_context, num_pages * config.page_size]
+    if config.max_model_len is not None:
+        bounds.append(config.max_model_len)
+    return EngineLimits(min(bounds), config.max_num_seqs, spec.vocab_size)
+
+
+def mlx_dtype(dtype: KVDtype) -> mx.Dtype:
+    match dtype:
+        case KVDtype.FLOAT32:
+            return mx.float32
+        case KVDtype.FLOAT16:
+            return mx.float16
+        case KVDtype.BFLOAT16:
+            return mx.bfloat16
+
+
+def warm_up(runner: ModelRunner) -> None:
+    """Compute one token in page 0, which nobody holds yet, so that the first request waits for nothing."""
+    draw = Draw(SamplingParams(max_tokens=1, temperature=0.0), index=0, position=1)
+    row = Row("warm-up", (0,), start=0, page_ids=(0,), slots=(0,), draws=(draw,))
+    runner.run(StepBatch((row,), num_pages=1))

@@ -1,0 +1,99 @@
+"""The engine without a clock or a loop: schedule, run, update.
+
+`step` does the three in turn. `EngineLoop` calls them one by one, so that `compute` can run on the
+device's thread while everything else stays on the event loop.
+"""
+
+from dataclasses import dataclass
+
+from engine.engine_stats import EngineLimits, EngineStats
+from engine.model_runner import ModelRunner
+from engine.pool_snapshot import PoolSnapshot, count_unused_tail_slots, take_snapshot
+from engine.request import Request
+from engine.scheduler import Scheduler
+from engine.step_batch import StepBatch, StepResult
+from engine.token_event import TokenEvent
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailure:
+    """The forward pass raised; `error` is what its requests are told, `cause` is for the log."""
+
+    error: str
+    cause: Exception
+
+
+class Engine:
+    def __init__(self, scheduler: Scheduler, runner: ModelRunner) -> None:
+        self._scheduler = scheduler
+        self._runner = runner
+
+    @property
+    def limits(self) -> EngineLimits:
+        return self._scheduler.limits
+
+    @property
+    def has_work(self) -> bool:
+        return self._scheduler.has_work
+
+    def add(self, request: Request) -> None:
+        """Raises InvalidRequest, PromptTooLong or Overloaded, having changed nothing."""
+        self._scheduler.add(request)
+
+    def abort(self, request_id: str, index: int | None = None) -> None:
+        self._scheduler.abort(request_id, index)
+
+    def step(self) -> list[TokenEvent]:
+        """One whole step; empty where there is nothing to do."""
+        batch = self.plan()
+        return self.finish(batch, self.compute(batch)) if batch else []
+
+    def plan(self) -> StepBatch | None:
+        return self._scheduler.schedule()
+
+    def compute(self, batch: StepBatch) -> StepResult | StepFailure:
+        """Run on the device; touches nothing of the scheduler."""
+        try:
+            return self._runner.run(batch)
+        except Exception as cause:  # noqa: BLE001 - whatever the device raises ends this step only
+            return StepFailure("the engine failed while it computed this request", cause)
+
+    def finish(self, batch: StepBatch, outcome: StepResult | StepFailure) -> list[TokenEvent]:
+        if isinstance(outcome, StepFailure):
+            return self._scheduler.fail(outcome.error)
+        return self._scheduler.update(batch, outcome)
+
+    def fail_all(self, error: str) -> list[TokenEvent]:
+        """End everything with an error; no step may be open."""
+        return self._scheduler.fail_all(error)
+
+    def check(self) -> None:
+        """Raise AssertionError unless every law of pages and queues holds."""
+        self._scheduler.check()
+
+    def snapshot(self) -> PoolSnapshot:
+        return take_snapshot(self._scheduler.pool, self._scheduler.running)
+
+    def stats(self) -> EngineStats:
+        scheduler, storage = self._scheduler, self._runner.storage
+        pool, counters = scheduler.pool, scheduler.counters
+        return EngineStats(
+            pages_free=pool.num_free,
+            pages_used=pool.num_used,
+            pages_cached=pool.num_cached,
+            page_capacity=storage.capacity,
+            page_size=pool.page_size,
+            bytes_per_page=storage.shape.bytes_per_page,
+            unused_tail_slots=count_unused_tail_slots(scheduler.running),
+            requests_running=len(scheduler.running),
+            requests_waiting=len(scheduler.waiting),
+            pool_growths=storage.num_growths,
+            pool_copied_bytes=storage.num_copied_bytes,
+            page_copies=counters.page_copies,
+            preemptions=counters.preemptions,
+            evictions=pool.num_evictions,
+            prefix_query_tokens=counters.prefix_query_tokens,
+            prefix_hit_tokens=counters.prefix_hit_tokens,
+            prompt_tokens=counters.prompt_tokens,
+            generated_tokens=counters.generated_tokens,
+        )

@@ -1,0 +1,73 @@
+"""The KVPages of all layers: they grow together, and a page is copied in all of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from engine.growth import grown_capacity
+from engine.kv_pages import KVPages
+from engine.page_table import PageCopy
+
+
+@dataclass(frozen=True, slots=True)
+class KVShape:
+    """The sizes of one model's pages."""
+
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
+    page_size: int
+    dtype: mx.Dtype
+
+    @property
+    def bytes_per_page(self) -> int:
+        """All layers, K and V."""
+        slots = self.num_layers * self.num_kv_heads * self.page_size
+        return 2 * slots * self.head_dim * self.dtype.size
+
+
+class KVStorage:
+    """The mutable state is the layers and two counters of growth."""
+
+    def __init__(self, shape: KVShape, num_pages: int) -> None:
+        self.shape = shape
+        self.num_pages = num_pages  # the budget
+        self.num_growths = 0
+        self.num_copied_bytes = 0  # by growth
+        self.layers = tuple(
+            KVPages(shape.num_kv_heads, shape.page_size, shape.head_dim, shape.dtype)
+            for _ in range(shape.num_layers)
+        )
+
+    @property
+    def capacity(self) -> int:
+        return self.layers[0].capacity
+
+    def ensure(self, num_pages: int) -> None:
+        """Give memory to the page ids below `num_pages`. One layer grows at a time."""
+        old = self.capacity
+        capacity = grown_capacity(old, num_pages, self.num_pages)
+        if capacity == old:
+            return
+        for layer in self.layers:
+            if layer.capacity < capacity:  # a growth that failed half way goes on here
+                layer.grow(capacity)
+        self.num_growths += 1
+        self.num_copied_bytes += old * self.shape.bytes_per_page
+
+    def copy_pages(self, copies: Sequence[PageCopy]) -> None:
+        if copies:
+            for layer in self.layers:
+                layer.copy_pages(copies)
+
+    def arrays(self) -> list[mx.array]:
+        """Every array, for the evaluation at the end of a step."""
+        return [array for layer in self.layers for array in layer.snapshot()]
+
+    def snapshot(self) -> list[tuple[mx.array, mx.array]]:
+        return [layer.snapshot() for layer in self.layers]
+
+    def restore(self, snapshot: list[tuple[mx.array, mx.array]]) -> None:
+        for layer, arrays in zip(self.layers, snapshot, strict=True):
+            layer.restore(arrays)
