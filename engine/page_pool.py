@@ -86,8 +86,10 @@ class PagePool:
         """Take `count` pages, each with one reference.
 
         Returned pages go first, then fresh ones, then cached ones by eviction.
-        Raises OutOfPages, having changed nothing.
+        Raises ValueError for a negative count and OutOfPages, in both cases having changed nothing.
         """
+        if count < 0:
+            raise ValueError(f"cannot allocate {count} pages")
         if count > self.num_available:
             raise OutOfPages(count, self.num_available)
         pages = [self._take_one() for _ in range(count)]

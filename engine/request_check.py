@@ -14,7 +14,7 @@ def check_request(request: Request, limits: EngineLimits) -> None:
     """Raises InvalidRequest or PromptTooLong."""
     _check_prompt(request, limits)
     _check_numbers(request.sampling, limits)
-    _check_logits(request.sampling, limits)
+    _check_token_ids(request.sampling, limits)
 
 
 def _check_prompt(request: Request, limits: EngineLimits) -> None:
@@ -37,8 +37,7 @@ def _check_prompt(request: Request, limits: EngineLimits) -> None:
 
 def _check_numbers(sampling: SamplingParams, limits: EngineLimits) -> None:
     inf = math.inf
-    alternatives = float(MAX_ALTERNATIVES)
-    bounds = (
+    bounds: tuple[tuple[str, float, float, float], ...] = (
         ("max_tokens", sampling.max_tokens, 0, inf),
         ("min_tokens", sampling.min_tokens, 0, sampling.max_tokens),
         ("temperature", sampling.temperature, 0, 2),
@@ -49,12 +48,12 @@ def _check_numbers(sampling: SamplingParams, limits: EngineLimits) -> None:
         ("presence_penalty", sampling.presence_penalty, -2, 2),
         ("frequency_penalty", sampling.frequency_penalty, -2, 2),
         ("repetition_penalty", sampling.repetition_penalty, 0, inf),
-        ("logprobs", sampling.logprobs or 0, 0, alternatives),
-        ("prompt_logprobs", sampling.prompt_logprobs or 0, 0, alternatives),
+        ("logprobs", sampling.logprobs or 0, 0, MAX_ALTERNATIVES),
+        ("prompt_logprobs", sampling.prompt_logprobs or 0, 0, MAX_ALTERNATIVES),
     )
     for name, value, low, high in bounds:
-        if not (math.isfinite(value) and low <= value <= high):
-            wanted = f"at least {low}" if high == inf else f"between {low} and {high:g}"
+        if not low <= value <= high or value == inf:  # refuses NaN as well
+            wanted = f"at least {low}" if high == inf else f"between {low} and {high}"
             raise InvalidRequest(f"{name} must be {wanted}, got {value}", name)
     for name, value in (
         ("top_p", sampling.top_p),
@@ -64,7 +63,14 @@ def _check_numbers(sampling: SamplingParams, limits: EngineLimits) -> None:
             raise InvalidRequest(f"{name} must be above 0", name)
 
 
-def _check_logits(sampling: SamplingParams, limits: EngineLimits) -> None:
+def _check_token_ids(sampling: SamplingParams, limits: EngineLimits) -> None:
+    for token in sampling.stop_token_ids:
+        if not 0 <= token < limits.vocab_size:
+            raise InvalidRequest(
+                f"stop_token_ids names token id {token}, outside the vocabulary of "
+                f"{limits.vocab_size}",
+                "stop_token_ids",
+            )
     for token, bias in sampling.logit_bias.items():
         if not 0 <= token < limits.vocab_size:
             raise InvalidRequest(

@@ -51,6 +51,8 @@ class Scheduler:
         self._running: list[Sequence] = []
         self._in_step: list[Sequence] = []  # in the order of the batch's rows
         self._num_added = 0
+        if limits.max_model_len > pool.num_pages * pool.page_size:
+            raise ValueError(f"{pool.num_pages} pages cannot hold {limits.max_model_len} tokens")
 
     @property
     def running(self) -> tuple[Sequence, ...]:
@@ -87,20 +89,20 @@ class Scheduler:
         """Reserve the pages of the next step and plan it; None where nothing can be computed."""
         assert not self._in_step, "the step before was neither updated nor rolled back"
         self._admit()
-        started = []
         rows = []
         for sequence, share in self._share_tokens():
             if sequence in self._running and self._reserve(sequence, share):
                 self._in_step.append(sequence)
                 rows.append(self._row(sequence))
-                started += self._start(sequence)
         if not rows:
             return None
         copies = [s.reservation.copy for s in self._in_step if s.reservation and s.reservation.copy]
-        return StepBatch(tuple(rows), tuple(copies), self.pool.num_touched, tuple(started))
+        started = tuple(s.request.request_id for s in self._in_step if not s.has_started)
+        return StepBatch(tuple(rows), tuple(copies), self.pool.num_touched, started)
 
     def update(self, batch: StepBatch, result: StepResult) -> list[TokenEvent]:
         """Take the outcome of the step that `schedule` planned last."""
+        assert len(result.rows) == len(batch.rows) == len(self._in_step)
         sequences, self._in_step = self._in_step, []
         self.counters.page_copies += len(batch.page_copies)
         events: list[TokenEvent] = []
@@ -161,7 +163,7 @@ class Scheduler:
         while self._waiting and self._has_room_for(self._waiting[0]):
             sequence = self._waiting.pop(0)
             insort(self._running, sequence, key=lambda s: s.age)
-            if not sequence.has_started:
+            if self._may_share(sequence) and not sequence.num_preemptions:
                 self.counters.prefix_query_tokens += sequence.num_prompt_tokens
             self._adopt_cached(sequence)
 
@@ -188,9 +190,13 @@ class Scheduler:
 
     # --- sharing pages and tokens ---
 
+    def _may_share(self, sequence: Sequence) -> bool:
+        """True where pages that others computed will do; a prompt to be scored must be computed."""
+        return self._config.prefix_cache and not sequence.has_prompt_to_score
+
     def _find_cached(self, sequence: Sequence) -> list[int]:
         """Computed pages that go on with this sequence, its last token left to be computed."""
-        if not self._config.prefix_cache or sequence.has_prompt_to_score:
+        if not self._may_share(sequence):
             return []
         if sequence.num_uncomputed_tokens <= self.pool.page_size:
             return []
@@ -222,7 +228,7 @@ class Scheduler:
 
         It is cheaper to wait for that page than to compute it twice.
         """
-        if not self._config.prefix_cache or sequence.has_prompt_to_score:
+        if not self._may_share(sequence):
             return False
         start = sequence.num_computed_tokens
         stop = start + self.pool.page_size
@@ -258,13 +264,6 @@ class Scheduler:
         insort(self._waiting, sequence, key=lambda s: s.age)
         self.counters.preemptions += 1
 
-    def _start(self, sequence: Sequence) -> list[str]:
-        if sequence.has_started:
-            return []
-        sequence.has_started = True
-        self.counters.prompt_tokens += sequence.num_prompt_tokens
-        return [sequence.request.request_id]
-
     def _row(self, sequence: Sequence) -> Row:
         start, stop = sequence.num_computed_tokens, sequence.table.context_len
         is_last = stop == len(sequence.token_ids)
@@ -283,6 +282,9 @@ class Scheduler:
 
     def _keep(self, sequence: Sequence, row: Row, outcome: RowResult) -> None:
         assert sequence.reservation
+        if not sequence.has_started:
+            sequence.has_started = True
+            self.counters.prompt_tokens += sequence.num_prompt_tokens
         sequence.table.keep(sequence.reservation)
         sequence.reservation = None
         sequence.num_computed_tokens = row.context_len
