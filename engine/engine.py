@@ -5,9 +5,10 @@ device's thread while everything else stays on the event loop.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from engine.engine_stats import EngineLimits, EngineStats
-from engine.model_runner import ModelRunner
+from engine.kv_storage import StorageStats
 from engine.pool_snapshot import PoolSnapshot, count_unused_tail_slots, take_snapshot
 from engine.request import Request
 from engine.scheduler import Scheduler
@@ -23,8 +24,16 @@ class StepFailure:
     cause: Exception
 
 
+class Runner(Protocol):
+    """What computes a step: `ModelRunner`, or a fake in tests."""
+
+    def run(self, batch: StepBatch) -> StepResult: ...
+
+    def storage_stats(self) -> StorageStats: ...
+
+
 class Engine:
-    def __init__(self, scheduler: Scheduler, runner: ModelRunner) -> None:
+    def __init__(self, scheduler: Scheduler, runner: Runner) -> None:
         self._scheduler = scheduler
         self._runner = runner
 
@@ -75,15 +84,15 @@ class Engine:
         return take_snapshot(self._scheduler.pool, self._scheduler.running)
 
     def stats(self) -> EngineStats:
-        scheduler, storage = self._scheduler, self._runner.storage
+        scheduler, storage = self._scheduler, self._runner.storage_stats()
         pool, counters = scheduler.pool, scheduler.counters
         return EngineStats(
             pages_free=pool.num_free,
             pages_used=pool.num_used,
             pages_cached=pool.num_cached,
-            page_capacity=storage.capacity,
+            page_capacity=storage.page_capacity,
             page_size=pool.page_size,
-            bytes_per_page=storage.shape.bytes_per_page,
+            bytes_per_page=storage.bytes_per_page,
             unused_tail_slots=count_unused_tail_slots(scheduler.running),
             requests_running=len(scheduler.running),
             requests_waiting=len(scheduler.waiting),

@@ -27,6 +27,16 @@ class KVShape:
         return 2 * slots * self.head_dim * self.dtype.size
 
 
+@dataclass(frozen=True, slots=True)
+class StorageStats:
+    """Gauges in pages and bytes; the counters count growths and the bytes that growths copied."""
+
+    page_capacity: int
+    bytes_per_page: int
+    num_growths: int
+    num_copied_bytes: int
+
+
 class KVStorage:
     """The mutable state is the layers and two counters of growth."""
 
@@ -60,6 +70,10 @@ class KVStorage:
         if copies:
             for layer in self.layers:
                 layer.copy_pages(copies)
+
+    def stats(self) -> StorageStats:
+        bytes_per_page = self.shape.bytes_per_page
+        return StorageStats(self.capacity, bytes_per_page, self.num_growths, self.num_copied_bytes)
 
     def arrays(self) -> list[mx.array]:
         """Every array, for the evaluation at the end of a step."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.attention import make_attention
 from engine.config import AttentionKind
-from engine.kv_storage import KVStorage
+from engine.kv_storage import KVStorage, StorageStats
 from engine.models.model import CausalLM
 from engine.sampler import Floats, SamplingFault, is_plain_greedy, sample, token_logprob
 from engine.step_arrays import step_arrays
@@ -48,9 +48,8 @@ class ModelRunner:
         self._attention = attention
         self._sample = sample_row
 
-    @property
-    def storage(self) -> KVStorage:
-        return self._storage
+    def storage_stats(self) -> StorageStats:
+        return self._storage.stats()
 
     def run(self, batch: StepBatch) -> StepResult:
         """Compute every row. Raises whatever the device raises; K/V is then as before the step,
