@@ -1,0 +1,117 @@
+"""Assembles decoders from a checkpoint's parameters; the families choose the parts of a layer.
+
+Parameter names are Llama's, which the families here share.
+"""
+
+from collections.abc import Callable
+
+from engine.models.decoder import Decoder
+from engine.models.layers import (
+    Attention,
+    DecoderLayer,
+    HeadNorm,
+    HeadShape,
+    RotaryEmbedding,
+    SwiGLU,
+)
+from engine.models.model import ModelSpec
+from engine.models.model_config import ModelConfig
+from engine.models.parameters import Parameters
+
+BuildLayer = Callable[[ModelConfig, Parameters, int], DecoderLayer]
+
+
+def build_decoder(config: ModelConfig, parameters: Parameters, build_layer: BuildLayer) -> Decoder:
+    """A decoder whose layers `build_layer` makes; raises ModelError for what is missing."""
+    embedding = parameters.matrix("model.embed_tokens", config.vocab_size, config.hidden_size)
+    layers = [build_layer(config, parameters, index) for index in range(config.num_layers)]
+    norm = parameters.norm("model.norm", config.hidden_size, config.rms_norm_eps)
+    if config.tied_embeddings:
+        parameters.drop("lm_head.weight")
+        head = embedding
+    else:
+        head = parameters.matrix("lm_head", config.vocab_size, config.hidden_size)
+    spec = _spec(config, parameters)
+    return Decoder(spec, embedding, layers, RotaryEmbedding(config.rope), norm, head)
+
+
+def decoder_layer(
+    config: ModelConfig, parameters: Parameters, index: int, attention: Attention, mlp: SwiGLU
+) -> DecoderLayer:
+    """The layer `index` around its attention and MLP."""
+    prefix, size, eps = _prefix(index), config.hidden_size, config.rms_norm_eps
+    return DecoderLayer(
+        parameters.norm(prefix + "input_layernorm", size, eps),
+        attention,
+        parameters.norm(prefix + "post_attention_layernorm", size, eps),
+        mlp,
+    )
+
+
+def attention(
+    config: ModelConfig,
+    parameters: Parameters,
+    index: int,
+    *,
+    head_norm: HeadNorm | None = None,
+    qkv_bias: bool = False,
+) -> Attention:
+    """The attention of layer `index`; with `qkv_bias` the biases of q, k and v must be there."""
+    prefix = _prefix(index) + "self_attn."
+    heads = HeadShape(config.num_attention_heads, config.num_kv_heads, config.head_dim)
+    outputs = {
+        prefix + "q_proj": heads.query_size,
+        prefix + "k_proj": heads.kv_size,
+        prefix + "v_proj": heads.kv_size,
+    }
+    parameters.drop(prefix + "rotary_emb.inv_freq")
+    return Attention(
+        index,
+        heads,
+        qkv=parameters.stack(outputs, config.hidden_size, needs_bias=qkv_bias),
+        output=parameters.matrix(prefix + "o_proj", config.hidden_size, heads.query_size),
+        head_norm=head_norm,
+        window=config.windows[index],
+    )
+
+
+def head_norm(config: ModelConfig, parameters: Parameters, index: int) -> HeadNorm:
+    """The norms of the query and key heads of layer `index`."""
+    prefix = _prefix(index) + "self_attn."
+    return HeadNorm(
+        parameters.vector(prefix + "q_norm.weight", config.head_dim),
+        parameters.vector(prefix + "k_norm.weight", config.head_dim),
+        config.num_attention_heads,
+        config.num_kv_heads,
+        config.rms_norm_eps,
+    )
+
+
+def swiglu(config: ModelConfig, parameters: Parameters, index: int) -> SwiGLU:
+    """The MLP of layer `index`."""
+    prefix = _prefix(index) + "mlp."
+    hidden, width = config.hidden_size, config.intermediate_size
+    gate_up = {prefix + "gate_proj": width, prefix + "up_proj": width}
+    return SwiGLU(
+        parameters.stack(gate_up, hidden),
+        parameters.matrix(prefix + "down_proj", hidden, width),
+    )
+
+
+def _prefix(index: int) -> str:
+    return f"model.layers.{index}."
+
+
+def _spec(config: ModelConfig, parameters: Parameters) -> ModelSpec:
+    return ModelSpec(
+        architecture=config.model_type,
+        num_layers=config.num_layers,
+        num_attention_heads=config.num_attention_heads,
+        num_kv_heads=config.num_kv_heads,
+        head_dim=config.head_dim,
+        hidden_size=config.hidden_size,
+        vocab_size=config.vocab_size,
+        max_context=config.max_positions,
+        eos_token_ids=config.eos_token_ids,
+        dtype=parameters.dtype,
+    )

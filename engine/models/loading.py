@@ -1,0 +1,69 @@
+"""Loads a model from a path, whatever the checkpoint's format."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import mlx.core as mx
+
+from engine.errors import ModelError
+from engine.models.gguf_checkpoint import GGUFCheckpoint
+from engine.models.llama import build_llama
+from engine.models.model import CausalLM, ModelSpec
+from engine.models.parameters import Parameters
+from engine.models.qwen2 import build_qwen2
+from engine.models.qwen3 import build_qwen3
+from engine.models.safetensors_folder import SafetensorsFolder
+from engine.models.tensors import Checkpoint, Weights
+
+FAMILIES = {  # every model type that hf_config and gguf_config let through
+    "llama": build_llama,
+    "mistral": build_llama,
+    "qwen2": build_qwen2,
+    "qwen3": build_qwen3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model, and where its tokenizer lies: the checkpoint's folder or its GGUF file."""
+
+    model: CausalLM
+    tokenizer_path: Path
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.model.spec
+
+
+def load_model(path: Path) -> LoadedModel:
+    """Loads the checkpoint at `path`, a folder with safetensors or a GGUF file.
+
+    The weights belong to the calling thread and its default device, as all MLX arrays do. On CPU
+    the model computes in float32, on Metal in the checkpoint's dtype. Raises ModelError, one line,
+    for whatever is missing, broken or not supported.
+    """
+    try:
+        checkpoint = _open(path)
+        return LoadedModel(_build(checkpoint), path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _open(path: Path) -> Checkpoint:
+    if path.is_file() and path.suffix == ".gguf":
+        return GGUFCheckpoint(path)
+    if path.is_dir():
+        return SafetensorsFolder(path)
+    if path.exists():
+        raise ModelError(f"{path}: not a .gguf file, nor a folder with config.json and safetensors")
+    raise ModelError(f"{path}: no such file or folder")
+
+
+def _build(checkpoint: Checkpoint) -> CausalLM:
+    weights = Weights(checkpoint)
+    on_cpu = mx.default_device().type == mx.DeviceType.cpu
+    dtype = mx.float32 if on_cpu else checkpoint.dtype
+    build = FAMILIES[checkpoint.config.model_type]
+    model = build(checkpoint.config, Parameters(weights, dtype, on_cpu=on_cpu))
+    weights.finish()
+    return model
