@@ -129,16 +129,21 @@ def hf_config(model: TinyModel) -> dict[str, object]:
 
 
 def random_tensors(model: TinyModel) -> Iterator[tuple[str, np.ndarray]]:
-    """Every parameter by its Hugging Face name, float32, scaled so that logits differ clearly."""
+    """Every parameter by its Hugging Face name, float32.
+
+    Scaled so that logits differ clearly and greedy text depends on what went before.
+    """
     rng = np.random.default_rng(model.seed)
     for name, shape in parameter_shapes(model):
         noise = rng.standard_normal(shape, dtype=np.float32)
         if name.endswith("norm.weight"):
             yield name, 1 + 0.1 * noise
-        elif name.endswith("bias") or name == "model.embed_tokens.weight":
+        elif name.endswith("bias"):
             yield name, 0.2 * noise
+        elif name == "model.embed_tokens.weight":
+            yield name, 0.3 * noise
         else:
-            yield name, noise / np.float32(np.sqrt(shape[-1]))
+            yield name, noise * np.float32(2 / np.sqrt(shape[-1]))
 
 
 def parameter_shapes(model: TinyModel) -> Iterator[tuple[str, tuple[int, ...]]]:
