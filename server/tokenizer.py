@@ -5,12 +5,14 @@ the begin-of-sequence token goes, and how bytes become text again is decided her
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tokenizers import Tokenizer as Backend
 from tokenizers.pre_tokenizers import Metaspace
 
 from engine.errors import InvalidRequest, ModelError
+from server.jinja_template import JinjaTemplate
 from server.special_tokens import SpecialTokens
 from server.token_pieces import pieces_of
 from server.tokenizer_definition import Component, parse_definition
@@ -20,8 +22,9 @@ from server.tokenizer_definition import Component, parse_definition
 class TokenizerSource:
     """Everything a tokenizer is made from. `definition` is the text of a tokenizer.json.
 
-    `adds_bos` None leaves it to the definition's own template for a text. `named_tokens` are the
-    texts that a chat template may use by name ("bos_token", "eos_token", ...).
+    `named_tokens` are spellings by role ("bos_token", "eos_token", ...); `bos_token_id` counts
+    where they name none, and `eos_token_ids` beside the one they name. `adds_bos` None leaves it
+    to the definition's own way with a text.
     """
 
     name: str  # what to blame in messages
@@ -43,8 +46,13 @@ class Tokenizer:
         self._pieces = pieces_of(definition.decoder, source.name)
         self._added = {token.id: token.content for token in definition.added_tokens}
         self._special = SpecialTokens(token for token in definition.added_tokens if token.special)
-        self._source = replace(source, definition="")  # many megabytes, read once
-        self._adds_bos = self._decide_bos()
+        self._named_tokens = MappingProxyType(dict(source.named_tokens))
+        template = source.chat_template
+        self._chat_template = None if template is None else JinjaTemplate(template)
+        self._bos_token_id = self._named_id("bos_token", source.bos_token_id)
+        eos = self._named_id("eos_token", None)
+        self._eos_token_ids = source.eos_token_ids | ({eos} if eos is not None else frozenset())
+        self._adds_bos = self._puts_bos() if source.adds_bos is None else source.adds_bos
 
     @property
     def vocab_size(self) -> int:
@@ -53,12 +61,12 @@ class Tokenizer:
 
     @property
     def bos_token_id(self) -> int | None:
-        return self._source.bos_token_id
+        return self._bos_token_id
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
         """Every id that ends a text, from all files of the model that name one."""
-        return self._source.eos_token_ids
+        return self._eos_token_ids
 
     @property
     def adds_bos(self) -> bool:
@@ -67,17 +75,17 @@ class Tokenizer:
 
     @property
     def has_chat_template(self) -> bool:
-        return self._source.chat_template is not None
+        return self._chat_template is not None
 
     @property
-    def chat_template(self) -> str | None:
-        """The template's source; `chat_template.render_chat` applies it."""
-        return self._source.chat_template
+    def chat_template(self) -> JinjaTemplate | None:
+        """The model's template; `chat_template.render_chat` applies it."""
+        return self._chat_template
 
     @property
     def named_tokens(self) -> Mapping[str, str]:
         """The tokens that a chat template may name: "bos_token", "eos_token" and so on."""
-        return self._source.named_tokens
+        return self._named_tokens
 
     @property
     def special_tokens(self) -> SpecialTokens:
@@ -145,11 +153,15 @@ class Tokenizer:
         """A token alone, to be read: its spelling, with U+FFFD for parts of characters."""
         return self.visible_bytes(token_id, skip_special=False).decode("utf-8", "replace")
 
-    def _decide_bos(self) -> bool:
-        if self._source.adds_bos is not None:
-            return self._source.adds_bos
+    def _named_id(self, name: str, otherwise: int | None) -> int | None:
+        token = self._named_tokens.get(name)
+        found = self._backend.token_to_id(token) if token is not None else None
+        return otherwise if found is None else found
+
+    def _puts_bos(self) -> bool:
+        """Whether the definition itself puts the begin-of-sequence token before a text."""
         ids = self._backend.encode("a", add_special_tokens=True).ids
-        return self.bos_token_id is not None and ids[:1] == [self.bos_token_id]
+        return self._bos_token_id is not None and ids[:1] == [self._bos_token_id]
 
 
 def _backend(source: TokenizerSource) -> Backend:

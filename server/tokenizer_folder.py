@@ -1,6 +1,5 @@
 """The tokenizer of a Hugging Face folder: what each of its files says of it."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -8,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import ModelError
 from server.tokenizer import Tokenizer, TokenizerSource
-from server.tokenizer_definition import parse_definition
 
 _Kind = TypeVar("_Kind", bound=BaseModel)
 _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token")
@@ -68,18 +66,13 @@ def tokenizer_from_folder(folder: Path) -> Tokenizer:
     named |= config.named_tokens()
     model = _read(folder / "config.json", _ModelConfig)
     generation = _read(folder / "generation_config.json", _ModelConfig)
-    ids = _ids_of(definition, folder)
-    bos = ids.get(named.get("bos_token", ""), _first(model.bos_token_id))
-    eos = {*_all(model.eos_token_id), *_all(generation.eos_token_id)}
-    if (named_eos := ids.get(named.get("eos_token", ""))) is not None:
-        eos.add(named_eos)
     return Tokenizer(
         TokenizerSource(
             name=str(folder / "tokenizer.json"),
             definition=definition,
             adds_bos=config.add_bos_token,
-            bos_token_id=bos,
-            eos_token_ids=frozenset(eos),
+            bos_token_id=next(iter(_all(model.bos_token_id)), None),
+            eos_token_ids=frozenset(_all(model.eos_token_id) + _all(generation.eos_token_id)),
             chat_template=_chat_template(folder, config),
             named_tokens=named,
         )
@@ -89,7 +82,7 @@ def tokenizer_from_folder(folder: Path) -> Tokenizer:
 def _definition(folder: Path) -> str:
     path = folder / "tokenizer.json"
     if path.is_file():
-        return path.read_text(encoding="utf-8")
+        return _text(path)
     if (folder / "tokenizer.model").is_file():
         raise ModelError(
             f"{folder}: has tokenizer.model but no tokenizer.json; "
@@ -98,18 +91,20 @@ def _definition(folder: Path) -> str:
     raise ModelError(f"{folder}: no tokenizer.json")
 
 
-def _ids_of(definition: str, folder: Path) -> Mapping[str, int]:
-    parsed = parse_definition(definition, str(folder / "tokenizer.json"))
-    return {token.content: token.id for token in parsed.added_tokens}
-
-
 def _chat_template(folder: Path, config: _TokenizerConfig) -> str | None:
     """A file of its own comes before the one inside the configuration."""
     plain = folder / "chat_template.jinja"
     if plain.is_file():
-        return plain.read_text(encoding="utf-8")
+        return _text(plain)
     in_json = _read(folder / "chat_template.json", _TokenizerConfig).template()
     return in_json if in_json is not None else config.template()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path}: not UTF-8 at byte {error.start}") from error
 
 
 def _read(path: Path, kind: type[_Kind]) -> _Kind:
@@ -120,10 +115,6 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise ModelError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from error
-
-
-def _first(ids: int | list[int] | None) -> int | None:
-    return next(iter(_all(ids)), None)
 
 
 def _all(ids: int | list[int] | None) -> list[int]:
