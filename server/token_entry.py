@@ -1,6 +1,5 @@
 """One token beside its text: its log probability, its alternatives and where it stands."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.token_event import TokenLogprob

@@ -1,0 +1,5 @@
+"""GET /openapi.json."""
+
+from fastapi import APIRouter
+
+router = APIRouter()

@@ -1,0 +1,93 @@
+"""From a checked request to its response: admit, then answer whole or as a stream."""
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from engine.request import Request, SamplingParams
+from server.answer import Answer, FinishedChoice
+from server.answer_format import AnswerFormat, AnswerHead
+from server.app_context import AppContext
+from server.choice import Choice
+from server.disconnect import unless_disconnected
+from server.request_log import record_of
+from server.schemas.base import ResponseModel
+from server.schemas.sampling_fields import SamplingFields
+from server.sse import EventStream
+from server.text_rules import Prompt, TextRules
+
+
+def answer_head(context: AppContext, prefix: str, fields: SamplingFields) -> AnswerHead:
+    options = fields.stream_options
+    return AnswerHead(
+        id=f"{prefix}-{secrets.token_hex(12)}",
+        created=int(context.wall_clock()),
+        model=context.config.served_model_name,
+        include_usage=options is not None and bool(options.include_usage),
+    )
+
+
+def open_answer(
+    context: AppContext,
+    request: HttpRequest,
+    prompts: Sequence[Prompt],
+    sampling: Sequence[SamplingParams],
+    rules: TextRules,
+) -> Answer:
+    """Submits one engine request per prompt, all or none, under ids of our own making.
+
+    Raises what admission raises. The caller closes the answer.
+    """
+    call = secrets.token_hex(12)
+    requests = [
+        Request(f"{call}-{index}", prompt.token_ids, params)
+        for index, (prompt, params) in enumerate(zip(prompts, sampling, strict=True))
+    ]
+    choices = [
+        Choice(index * params.n + sample, context.tokenizer, prompt, rules)
+        for index, (prompt, params) in enumerate(zip(prompts, sampling, strict=True))
+        for sample in range(params.n)
+    ]
+    record = record_of(request)
+    if context.config.log_prompts:
+        ids = [token_id for prompt in prompts for token_id in prompt.token_ids]
+        record.prompt_text = context.tokenizer.decode(ids, skip_special=False)
+    generation = context.active.open(requests)
+    return Answer(generation, choices, [len(prompt.token_ids) for prompt in prompts], record)
+
+
+def stream(
+    context: AppContext, request: HttpRequest, answer: Answer, form: AnswerFormat
+) -> EventStream:
+    """The answer as server-sent events; the response owns the answer from here."""
+    return EventStream(
+        _events(answer, form), answer.close, context.stream_limits, record_of(request)
+    )
+
+
+async def whole(request: HttpRequest, answer: Answer) -> list[FinishedChoice]:
+    """Every choice, once all are finished; where the client leaves first, all are aborted."""
+    try:
+        return await unless_disconnected(request.receive, answer.finished())
+    finally:
+        await answer.close()
+
+
+def json_response(model: ResponseModel, status: int = 200) -> Response:
+    return Response(model.model_dump_json(), status_code=status, media_type="application/json")
+
+
+async def _events(answer: Answer, form: AnswerFormat) -> AsyncIterator[bytes]:
+    async for delta in answer.deltas():
+        for chunk in form.chunks(delta):
+            yield _event(chunk)
+    if form.head.include_usage:
+        yield _event(form.usage_chunk(answer.usage))
+
+
+def _event(chunk: ResponseModel) -> bytes:
+    # ASCII only: some clients split lines at U+2028 and its like too.
+    data = chunk.model_dump_json(exclude_unset=True, ensure_ascii=True)
+    return b"data: " + data.encode() + b"\n\n"
