@@ -80,7 +80,9 @@ def _rows(pages: mx.array) -> mx.array:
 
 
 def _grown(pages: mx.array, capacity: int) -> mx.array:
-    fresh = mx.zeros((capacity - pages.shape[0], *pages.shape[1:]), pages.dtype)
-    grown = mx.concatenate([pages, fresh])
+    fresh = mx.zeros((capacity, *pages.shape[1:]), pages.dtype)
+    # MLX writes into `fresh` itself, as nothing else refers to it
+    grown = mx.slice_update(fresh, pages, mx.array([0]), axes=[0])
+    del fresh
     mx.eval(grown)
     return grown
