@@ -62,9 +62,9 @@ def test_plain_encoding_never_yields_a_control_token(name: str, text: str) -> No
 @given(text=valid_texts)
 def test_decoding_gives_the_encoded_text_back(name: str, text: str) -> None:
     tokenizer = TOKENIZERS[name]
-    text = text.replace("▁", "").replace(
-        "<0x41>", ""
-    )  # SentencePiece cannot tell these from its own
+    for marker in ("▁", "<0x41>", THINK):  # SentencePiece cannot tell these from its own
+        text = text.replace(marker, "")
+    text = text.lstrip(" ") if name == "mistral" else text  # it adds no space where there is one
     ids = tokenizer.encode(text, add_special=True, parse_special=False)
     assert tokenizer.decode(ids, skip_special=True) == text
 
