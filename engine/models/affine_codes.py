@@ -1,22 +1,30 @@
-"""Wider codes for kernels that do not read every width; the values stay exactly the same."""
+"""Codes of affine-quantised weights: packing them, and widening them for kernels that need it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import mlx.core as mx
-import numpy as np
 
 from engine.models.tensors import QuantizedWeight
 
 
+def pack_codes(codes: mx.array, bits: int) -> mx.array:
+    """uint8 [N, K], 4 or 8 bits each -> uint32 [N, K * bits / 32], low bits first."""
+    if bits == 4:
+        codes = codes[:, 0::2] | (codes[:, 1::2] << 4)
+    return mx.contiguous(codes).view(mx.uint32)
+
+
 def widened(weight: QuantizedWeight, supported_bits: Sequence[int]) -> QuantizedWeight:
-    """The weight with its codes in the next supported width: 3 bits in 4, 5 and 6 in 8."""
+    """The same values with codes in the next supported width: 3 bits in 4, 5 and 6 in 8."""
     bits = min(width for width in supported_bits if width >= weight.bits)
     if bits == weight.bits:
         return weight
-    words = np.array(weight.codes)  # [N, K * bits / 32], one stream of codes, low bits first
-    stream = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
-    codes = stream.reshape(len(words), -1, weight.bits)  # [N, K, bits]
-    wide = np.pad(codes, [(0, 0), (0, 0), (0, bits - weight.bits)])
-    packed = np.packbits(wide.reshape(len(words), -1), axis=1, bitorder="little")
-    return replace(weight, codes=mx.array(packed.view(np.uint32)), bits=bits)
+    codes = mx.dequantize(  # with scale 1 and bias 0 the values are the codes
+        weight.codes,
+        mx.ones(weight.scales.shape, mx.float16),
+        mx.zeros(weight.scales.shape, mx.float16),
+        weight.group_size,
+        weight.bits,
+    )
+    return replace(weight, codes=pack_codes(codes.astype(mx.uint8), bits), bits=bits)

@@ -4,20 +4,18 @@ from pathlib import Path
 
 import mlx.core as mx
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.errors import ModelError
 from engine.models.gguf_config import parse_metadata
 from engine.models.gguf_file import GGUFFile, GGUFTensor
 from engine.models.gguf_names import hf_name
-from engine.models.gguf_quants import affine_decoder, dense_decoder, supported_types
+from engine.models.gguf_quants import decode, supported_types
 from engine.models.model_config import ModelConfig
 from engine.models.tensors import DenseWeight, QuantizedWeight, Weight
 
 EMBEDDING = "token_embd.weight"
 OUTPUT = "output.weight"
 ROPE_DIVISORS = "rope_freqs.weight"
-GROUP_SIZE = 32
 
 
 class GGUFCheckpoint:
@@ -59,45 +57,31 @@ class GGUFCheckpoint:
         tensors = self._file.tensors
         if EMBEDDING not in tensors:
             raise ModelError(f"{self.label}: tensor {EMBEDDING} is missing")
-        divisors = tensors.get(ROPE_DIVISORS)
         return parse_metadata(
             self._file.metadata,
             self.label,
             vocab_size=tensors[EMBEDDING].shape[0],
             tied_embeddings=OUTPUT not in tensors,
-            rope_divisors=None if divisors is None else self._floats(divisors).values.tolist(),
+            rope_divisors=self._rope_divisors(),
         )
 
     def _decode(self, tensor: GGUFTensor) -> Weight:
-        affine = affine_decoder(tensor.kind)
-        if affine is None:
-            return self._floats(tensor)
-        blocks = affine(self._blocks(tensor))
-        scales, biases = mx.array(blocks.scales), mx.array(blocks.biases)
-        return QuantizedWeight(mx.array(blocks.words()), scales, biases, blocks.bits, GROUP_SIZE)
-
-    def _floats(self, tensor: GGUFTensor) -> DenseWeight:
-        raw = np.frombuffer(self._file.read(tensor), np.uint8)
-        kind = tensor.kind.name
-        if kind in ("F32", "F16"):
-            values = raw.view(np.float32 if kind == "F32" else np.float16)
-            return DenseWeight(mx.array(values.reshape(tensor.shape)))
-        if kind == "BF16":
-            return DenseWeight(
-                mx.array(raw.view(np.uint16).reshape(tensor.shape)).view(mx.bfloat16)
-            )
-        decode = dense_decoder(tensor.kind)
-        if decode is None:
+        raw = mx.array(np.frombuffer(self._file.read(tensor), np.uint8))
+        weight = decode(tensor.kind, raw, tensor.shape)
+        if weight is None:
             raise ModelError(
-                f"{self.label}: tensor {tensor.name} has GGUF type {kind}; "
+                f"{self.label}: tensor {tensor.name} has GGUF type {tensor.kind.name}; "
                 f"supported: {supported_types()}"
             )
-        return DenseWeight(mx.array(decode(self._blocks(tensor))))
+        return weight
 
-    def _blocks(self, tensor: GGUFTensor) -> NDArray[np.uint8]:
-        """[N, K / block_size, block_bytes]."""
-        raw = np.frombuffer(self._file.read(tensor), np.uint8)
-        return raw.reshape(tensor.shape[0], -1, tensor.kind.block_bytes)
+    def _rope_divisors(self) -> list[float] | None:
+        tensor = self._file.tensors.get(ROPE_DIVISORS)
+        if tensor is None:
+            return None
+        weight = self._decode(tensor)
+        assert isinstance(weight, DenseWeight)  # quantised weights have two dimensions
+        return [float(value) for value in weight.values]
 
 
 def _with_split_halves(weight: Weight, heads: int) -> Weight:

@@ -15,7 +15,7 @@ class DenseAttend:
         self._kept: dict[tuple[int, int], tuple[mx.array, mx.array]] = {}
         self.row_lengths: Sequence[int] = [0] * num_sequences
 
-    def __call__(self, layer, q, k, v, *, scale, window=None, soft_cap=None, sinks=None):
+    def __call__(self, layer, q, k, v, *, scale, window=None, soft_cap=None, sinks=None):  # noqa: PLR0913
         assert soft_cap is None
         assert sinks is None
         outputs, start = [], 0
