@@ -83,7 +83,7 @@ class PageTable:
         new = self._pool.allocate(self.pages_needed(num_tokens))
         copy = None
         if copies:
-            copy = PageCopy(source=self._page_ids[-1], target=new.pop())
+            copy = PageCopy(source=self._page_ids[-1], target=new.pop(0))
             self._page_ids[-1] = copy.target
         self._page_ids += new
         self._context_len += num_tokens

@@ -16,7 +16,7 @@ def share_budget(budget: int, needs: Sequence[int]) -> list[int]:
     """
     shares = [0] * len(needs)
     long = [i for i, need in enumerate(needs) if need > 1]
-    held = 1 if long and (budget > 1 or long[0] == 0) else 0
+    held = min(budget, 1) if long and (budget > 1 or long[0] == 0) else 0
     left = budget - held
     for i, need in enumerate(needs):
         if need == 1 and left:

@@ -1,0 +1,100 @@
+"""How a step's tokens are shared: nobody starves, nothing is wasted."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.token_budget import share_budget
+
+needs_lists = st.lists(st.integers(1, 40), max_size=12)
+decoder_heavy_lists = st.lists(st.sampled_from([1, 1, 1, 2, 30]), min_size=1, max_size=12)
+always = settings(derandomize=True, max_examples=300, deadline=None, database=None)
+
+
+def test_nobody_gets_nothing():
+    assert share_budget(8, []) == []
+
+
+def test_who_needs_one_token_gets_it_before_any_prompt():
+    assert share_budget(10, [100, 1, 1, 1]) == [7, 1, 1, 1]
+
+
+def test_a_lone_prompt_gets_the_whole_budget():
+    assert share_budget(10, [100]) == [10]
+
+
+def test_no_one_gets_more_than_it_needs():
+    assert share_budget(100, [3, 1, 5]) == [3, 1, 5]
+
+
+def test_the_oldest_prompt_gets_half_and_the_shortest_come_next():
+    assert share_budget(20, [100, 50, 4]) == [10, 6, 4]
+
+
+def test_half_of_an_odd_rest_is_rounded_up_for_the_oldest():
+    assert share_budget(7, [100, 100]) == [4, 3]
+
+
+def test_what_the_others_leave_goes_to_the_oldest_again():
+    assert share_budget(20, [100, 3]) == [17, 3]
+
+
+def test_of_equally_short_prompts_the_older_comes_first():
+    assert share_budget(16, [100, 6, 6]) == [8, 6, 2]
+
+
+def test_a_token_is_held_back_for_the_oldest_prompt_where_decoders_fill_the_step():
+    assert share_budget(3, [1, 1, 50, 1, 50]) == [1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("needs", [[1, 50], [50, 1], [1, 1], [50, 50]])
+def test_a_budget_of_one_goes_to_the_oldest(needs):
+    assert share_budget(1, needs) == [1, 0]
+
+
+def test_decoders_beyond_the_budget_wait_for_older_ones():
+    assert share_budget(2, [1, 1, 1]) == [1, 1, 0]
+
+
+@always
+@given(st.integers(0, 60), needs_lists)
+def test_the_whole_budget_is_used_where_there_is_need(budget, needs):
+    assert sum(share_budget(budget, needs)) == min(budget, sum(needs))
+
+
+@always
+@given(st.integers(0, 60), needs_lists)
+def test_every_share_is_between_nothing_and_the_need(budget, needs):
+    shares = share_budget(budget, needs)
+    assert len(shares) == len(needs)
+    assert all(0 <= share <= need for share, need in zip(shares, needs, strict=True))
+
+
+@always
+@given(st.integers(1, 60), needs_lists.filter(lambda needs: max(needs, default=0) > 1))
+def test_the_oldest_prompt_gets_at_least_half_of_what_decoders_leave(budget, needs):
+    oldest = next(i for i, need in enumerate(needs) if need > 1)
+    left = max(0, budget - needs.count(1))
+    share = share_budget(budget, needs)[oldest]
+    assert share == needs[oldest] or 2 * share >= left
+
+
+@always
+@given(st.integers(1, 20), decoder_heavy_lists)
+def test_the_oldest_of_all_always_gets_a_token(budget, needs):
+    assert share_budget(budget, needs)[0] >= 1
+
+
+@always
+@given(st.integers(2, 20), decoder_heavy_lists)
+def test_the_oldest_prompt_always_gets_a_token(budget, needs):
+    shares = [s for s, need in zip(share_budget(budget, needs), needs, strict=True) if need > 1]
+    assert not shares or shares[0] >= 1
+
+
+@always
+@given(st.integers(1, 60), needs_lists)
+def test_every_decoder_gets_its_token_where_the_budget_exceeds_their_number(budget, needs):
+    shares = share_budget(budget, needs)
+    if budget > needs.count(1):
+        assert all(s for s, need in zip(shares, needs, strict=True) if need == 1)
