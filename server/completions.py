@@ -35,7 +35,7 @@ async def create_completion(request: Request) -> Response:
     check_stream_options(body)
     n, best_of = _counts(body)
     prompts = await _prompts(context, body)
-    sampling = [_sampling(context, body, best_of, ranked=best_of > n) for _ in prompts]
+    sampling = [_sampling(body, best_of, ranked=best_of > n) for _ in prompts]
     wants_logprobs = body.logprobs is not None
     rules = text_rules(body, echo=bool(body.echo), logprobs=wants_logprobs)
     form = CompletionFormat(
@@ -71,7 +71,7 @@ async def _prompts(context: AppContext, body: CompletionRequest) -> list[Prompt]
         return await _encode(context, body, texts)
     token_ids = [item for item in prompt if isinstance(item, int)]
     lists = [token_ids] if token_ids else [item for item in prompt if isinstance(item, list)]
-    return [context.encoder.check_ids(ids, "prompt") for ids in lists]
+    return [Prompt(tuple(ids)) for ids in lists]
 
 
 async def _encode(
@@ -84,9 +84,7 @@ async def _encode(
     )
 
 
-def _sampling(
-    context: AppContext, body: CompletionRequest, best_of: int, *, ranked: bool
-) -> SamplingParams:
+def _sampling(body: CompletionRequest, best_of: int, *, ranked: bool) -> SamplingParams:
     """`ranked` needs log probabilities, asked for or not."""
     logprobs = 0 if ranked and body.logprobs is None else body.logprobs
     return sampling_params(
@@ -95,7 +93,6 @@ def _sampling(
         n=best_of,
         logprobs=logprobs,
         prompt_logprobs=body.logprobs if body.echo else None,
-        vocab_size=context.engine.limits.vocab_size,
     )
 
 

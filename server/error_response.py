@@ -66,8 +66,7 @@ def answer_for(error: Exception) -> ErrorAnswer:
 def envelope_for(error: Exception) -> ErrorEnvelope:
     answer = answer_for(error)
     message = str(error) if is_known(error) else UNEXPECTED_MESSAGE
-    param = error.param if isinstance(error, engine_errors.InvalidRequest) else None
-    detail = ErrorDetail(message=message, type=answer.type, param=param, code=answer.code)
+    detail = ErrorDetail(message=message, type=answer.type, param=_param(error), code=answer.code)
     return ErrorEnvelope(error=detail)
 
 
@@ -79,6 +78,12 @@ def error_response(error: Exception) -> Response:
         headers={**answer.headers, **_own_headers(error)},
         media_type="application/json",
     )
+
+
+def _param(error: Exception) -> str | None:
+    if isinstance(error, engine_errors.ModelNotFound):
+        return "model"
+    return error.param if isinstance(error, engine_errors.InvalidRequest) else None
 
 
 def _own_headers(error: Exception) -> dict[str, str]:

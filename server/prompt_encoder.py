@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from engine.engine_stats import EngineLimits
-from engine.errors import InvalidRequest, PromptTooLong
+from engine.errors import PromptTooLong
 from server.chat_template import Message, render_chat
 from server.text_rules import Prompt
 from server.tokenizer import Tokenizer
@@ -17,7 +17,6 @@ class PromptEncoder:
         self._tokenizer = tokenizer
         self._workers = workers
         self._max_model_len = limits.max_model_len
-        self._vocab_size = limits.vocab_size
         self._max_bytes = _longest_token(tokenizer) * limits.max_model_len
 
     async def encode_texts(
@@ -56,21 +55,9 @@ class PromptEncoder:
 
         return await self._workers.run(encode)
 
-    def check_ids(self, token_ids: Sequence[int], param: str) -> Prompt:
-        """A prompt given in token ids is taken as it is; raises InvalidRequest."""
-        for token_id in token_ids:
-            if token_id >= self._vocab_size:
-                raise InvalidRequest(
-                    f"'{param}' has token id {token_id}; the model's end at {self._vocab_size - 1}.",
-                    param,
-                )
-        return Prompt(tuple(token_ids))
-
     def _encode(self, text: str, add_special: bool, parse_special: bool) -> Prompt:
         own = self._tokenizer.encode(text, add_special=False, parse_special=parse_special)
         token_ids = self._tokenizer.with_bos(own) if add_special else own
-        if not token_ids:
-            raise InvalidRequest("'prompt' has no tokens.", "prompt")
         return Prompt(tuple(token_ids), text, num_added=len(token_ids) - len(own))
 
     def _check_size(self, text: str) -> None:

@@ -1,5 +1,7 @@
 """POST /tokenize and /detokenize: text to token ids and back, as the other routes do it."""
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -45,10 +47,10 @@ async def detokenize(request: Request) -> Response:
         request, DetokenizeRequest, context.config.max_body_bytes, context.workers
     )
     context.check_model(body.model)
-    token_ids = context.encoder.check_ids(body.tokens, "tokens").token_ids
+    _check_ids(body.tokens, context.tokenizer.vocab_size)
 
     def decode() -> str:
-        return context.tokenizer.decode(token_ids, skip_special=bool(body.skip_special_tokens))
+        return context.tokenizer.decode(body.tokens, skip_special=bool(body.skip_special_tokens))
 
     return json_response(DetokenizeResponse(prompt=await context.workers.run(decode)))
 
@@ -64,3 +66,10 @@ async def _token_ids(context: AppContext, body: TokenizeRequest) -> list[int]:
         parse_special=bool(body.parse_special_tokens),
     )
     return list(prompts[0].token_ids)
+
+
+def _check_ids(token_ids: Sequence[int], vocab_size: int) -> None:
+    if max(token_ids, default=0) >= vocab_size:
+        raise InvalidRequest(
+            f"'tokens' has id {max(token_ids)}; the vocabulary ends at {vocab_size - 1}.", "tokens"
+        )

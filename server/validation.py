@@ -19,7 +19,6 @@ UNSUPPORTED = frozenset(UnsupportedChatFields.model_fields)
 # Types of pydantic's whose own words would name Python things.
 WORDS: Mapping[str, str] = MappingProxyType(
     {
-        "missing": "is required",
         "model_type": "must be an object",
         "dict_type": "must be an object",
         "union_tag_invalid": "has no role that is supported here: system, developer, user, assistant",
@@ -52,12 +51,17 @@ def _explain(detail: ErrorDetails, value: Mapping[str, object]) -> InvalidReques
     name = _spell(path)
     if detail["type"] == "extra_forbidden":
         return UnknownField(f"'{name}' is not a field of this request.", name)
-    if detail["type"] == "none_required" or (path and path[0] in UNSUPPORTED):
+    if path and path[0] in UNSUPPORTED:
+        name = str(path[0])
+        return UnsupportedField(f"'{name}' is not supported by this server.", name)
+    if detail["type"] == "none_required":
         return UnsupportedField(f"'{name}' is not supported by this server.", name)
     return InvalidRequest(f"'{name}' {_words(detail, path)}.", name)
 
 
 def _words(detail: ErrorDetails, path: Sequence[str | int]) -> str:
+    if detail["type"] == "missing":
+        return "is required"
     for part in path:
         if part in UNIONS:
             return UNIONS[str(part)]
@@ -66,7 +70,7 @@ def _words(detail: ErrorDetails, path: Sequence[str | int]) -> str:
     message = detail["msg"].removeprefix("Value error, ")
     for opening in ("Input should", "List should", "String should", "Dictionary should"):
         message = message.replace(opening, "should")
-    return message
+    return message.replace(" after validation", "")
 
 
 def _path(
