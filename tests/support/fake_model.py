@@ -134,18 +134,20 @@ class Solo:
 def solo(request: Request, index: int, limits: EngineLimits, eos_token_ids: frozenset[int]) -> Solo:
     sampling = request.sampling
     ends = sampling.stop_token_ids | (frozenset() if sampling.ignore_eos else eos_token_ids)
-    text = list(request.prompt_token_ids)
+    digest = digest_of(request.prompt_token_ids)
+    room = limits.max_model_len - len(request.prompt_token_ids)
     answer: list[int] = []
-    while len(answer) < sampling.max_tokens and len(text) < limits.max_model_len:
+    while len(answer) < min(sampling.max_tokens, room):
         history = None
         if sampling.has_penalty:
             counts = {token: answer.count(token) for token in answer}
             history = History(frozenset(request.prompt_token_ids), counts)
         is_early = len(answer) < sampling.min_tokens
         banned = eos_token_ids | sampling.stop_token_ids if is_early else frozenset[int]()
-        draw = Draw(sampling, index, len(text), history, banned)
-        token = choose(digest_of(text), draw, limits.vocab_size)
-        text.append(token)
+        position = len(request.prompt_token_ids) + len(answer)
+        draw = Draw(sampling, index, position, history, banned)
+        token = choose(digest, draw, limits.vocab_size)
+        digest = extend_digest(digest, token)
         answer.append(token)
         if token in ends:
             return Solo(tuple(answer), FinishReason.STOP)
