@@ -31,7 +31,7 @@ class ChoiceDelta:
 @dataclass(frozen=True, slots=True)
 class _PendingEntry:
     entry: TokenEntry
-    end: int  # characters produced once this token was decoded
+    end: int  # characters released by then, it is due
 
 
 class Choice:
@@ -79,9 +79,9 @@ class Choice:
         text = self._decoder.push(token_id) if is_text else ""
         self._produced += len(text)
         if self._rules.logprobs:
-            self._entries.append(
-                _PendingEntry(make_entry(token_id, logprob, offset), self._produced)
-            )
+            # A token without text yet ends in the next character, whose first bytes it is.
+            end = self._produced if text else self._produced + 1
+            self._entries.append(_PendingEntry(make_entry(token_id, logprob, offset), end))
         self._release(text)
 
     def _release(self, text: str) -> None:

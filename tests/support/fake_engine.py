@@ -9,7 +9,7 @@ once, an aborted sequence gets no further event.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.engine_stats import EngineLimits, EngineStats, EngineStatus
@@ -19,6 +19,7 @@ from engine.request_check import check_request
 from engine.token_event import FinishReason, TokenEvent, TokenLogprob
 from server.tokenizer import Tokenizer
 
+WORDS = " quick brown fox the page hello world answer of question and in is to"
 EMPTY_STATS = EngineStats(
     pages_free=90,
     pages_used=4,
@@ -39,6 +40,12 @@ EMPTY_STATS = EngineStats(
     prompt_tokens=0,
     generated_tokens=0,
 )
+
+
+@dataclass(frozen=True)
+class Fault:
+    after: int  # tokens
+    error: Exception | None  # None: the sequence fails in the ordinary way
 
 
 @dataclass
@@ -65,15 +72,15 @@ class FakeEngine:
         self.limits = EngineLimits(max_model_len, 16, tokenizer.vocab_size)
         self.status = EngineStatus.READY
         self.fallback: Sequence[int] = tokenizer.encode(
-            " quick brown fox" * 40, add_special=False, parse_special=False
+            WORDS * 10, add_special=False, parse_special=False
         )
         self.calls: dict[str, Call] = {}
         self.aborted: list[tuple[str, int | None]] = []
         self.cached_tokens = 0
-        self.fault: Callable[[Request, int, int], TokenEvent | Exception | None] = _no_fault
         self._max_queue = max_queue
         self._tokenizer = tokenizer
         self._scripts: dict[tuple[int, ...], Sequence[int]] = {}
+        self._faults: dict[tuple[int, ...], Fault] = {}
         self._allowance: int | None = None  # events per live sequence; None: no pause
         self._moved = asyncio.Condition()
         self._generated = 0
@@ -85,6 +92,14 @@ class FakeEngine:
     def script(self, prompt: str | Sequence[int], answer: str | Sequence[int]) -> None:
         """Fixes what follows a prompt; after its end come eos tokens."""
         self._scripts[tuple(self._ids(prompt))] = self._ids(answer)
+
+    def fail(self, prompt: str | Sequence[int], *, after: int = 1) -> None:
+        """The sequences of this prompt fail after so many tokens."""
+        self._faults[tuple(self._ids(prompt))] = Fault(after, None)
+
+    def crash(self, prompt: str | Sequence[int], error: Exception, *, after: int = 1) -> None:
+        """The events of this prompt's requests end with an exception."""
+        self._faults[tuple(self._ids(prompt))] = Fault(after, error)
 
     def stats(self) -> EngineStats:
         return replace(
@@ -153,14 +168,21 @@ class FakeEngine:
             await self._moved.wait_for(lambda: self._allowance is None or step < self._allowance)
 
     def _event(self, call: Call, index: int, step: int) -> TokenEvent:
-        fault = self.fault(call.request, index, step)
-        if isinstance(fault, Exception):
-            raise fault
-        event = fault or self._next(call.request, index, step)
+        event = self._failure(call.request, index, step) or self._next(call.request, index, step)
         if event.finish_reason is not None:
             call.close(index)
         self._generated += event.token_id is not None
         return event
+
+    def _failure(self, request: Request, index: int, step: int) -> TokenEvent | None:
+        fault = self._faults.get(request.prompt_token_ids)
+        if fault is None or step < fault.after:
+            return None
+        if fault.error is not None:
+            raise fault.error
+        return TokenEvent(
+            request.request_id, index, finish_reason=FinishReason.ERROR, error="logits are NaN"
+        )
 
     def _next(self, request: Request, index: int, step: int) -> TokenEvent:
         sampling = request.sampling
@@ -222,7 +244,3 @@ def logprob_of(token_id: int, top: int) -> TokenLogprob:
     own = -0.5 - token_id / 1024
     others = ((token_id + place, own - place / 8) for place in range(top))
     return TokenLogprob(token_id, own, tuple(others))
-
-
-def _no_fault(_request: Request, _index: int, _step: int) -> None:
-    return None
