@@ -58,5 +58,4 @@ def _sampling(context: AppContext, body: ChatRequest, prompt_tokens: int) -> Sam
         n=body.n or 1,
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
         prompt_logprobs=None,
-        vocab_size=limits.vocab_size,
     )
