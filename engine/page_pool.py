@@ -134,11 +134,15 @@ class PagePool:
 
         Where the same text was registered before, that page is returned with a reference for the
         caller, and the caller's own page is given back: two pages never hold the same text.
+
+        A new text comes with a page that nobody shares yet. So whoever holds a registered page
+        holds its parent too, and a cached page never has a child in use.
         """
         if self.reference_count(page_id) == 0 or len(token_ids) != self.page_size:
             raise PageNotHeld(f"page {page_id} is no full page of a holder")
         known = self._index.get(parent, token_ids)
         if known is None:
+            assert self.reference_count(page_id) == 1
             self._index.insert(parent, token_ids, page_id)
             return page_id
         if known != page_id:

@@ -148,19 +148,22 @@ class PageTable:
         self._pool.retain(page_ids)
         self._page_ids += page_ids
         self._context_len += len(page_ids) * self._pool.page_size
-        self._num_registered = len(self._page_ids)
+        self._num_registered += len(page_ids)
 
     def register_computed(self, root: Parent, token_ids: Sequence[int]) -> None:
         """Make every full page findable; call it once all of the table's K/V is computed.
 
-        `token_ids` are the sequence's known tokens from the first on.
+        `token_ids` are the sequence's known tokens from the first on. It stops at a page that was
+        forked before it was registered: the other holder may keep another page before that one.
         """
         size = self._pool.page_size
         for i in range(self._num_registered, self._context_len // size):
-            parent = self._parent(root, i)
+            page, parent = self._page_ids[i], self._parent(root, i)
             assert parent is not None
+            if self._pool.reference_count(page) > 1 and not self._pool.is_indexed(page):
+                return
             tokens = token_ids[i * size : (i + 1) * size]
-            self._page_ids[i] = self._pool.register(parent, tokens, self._page_ids[i])
+            self._page_ids[i] = self._pool.register(parent, tokens, page)
             self._num_registered = i + 1
 
     def _parent(self, root: Parent, page_index: int) -> Parent | None:

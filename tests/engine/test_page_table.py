@@ -512,6 +512,19 @@ def test_a_fork_knows_which_of_its_pages_are_registered(pool):
     assert child.next_cached(ROOT, list(range(3 * B))) == [parent.page_ids[2]]
 
 
+def test_pages_that_were_forked_unregistered_wait_until_one_holder_is_left(pool):
+    """Else one fork could hold a registered page without its parent, and evict that under it."""
+    known = registered(pool, [1, 2, 3, 4])
+    parent = grown(pool, 2 * B)
+    child = parent.fork()
+    parent.register_computed(ROOT, [1, 2, 3, 4, 5, 6, 7, 8])
+    assert not any(pool.is_indexed(page) for page in parent.page_ids)
+    child.release()
+    parent.register_computed(ROOT, [1, 2, 3, 4, 5, 6, 7, 8])
+    assert list(parent.page_ids) == [known.page_ids[0], 2]
+    assert pool.lookup(ROOT, [1, 2, 3, 4, 5, 6, 7, 8], 0) == list(parent.page_ids)
+
+
 def test_a_rewound_table_registers_its_new_text_in_a_page_of_its_own(pool):
     table = registered(pool, [1, 2, 3, 4])
     table.rewind(2)
