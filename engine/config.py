@@ -9,6 +9,11 @@ class AttentionKind(StrEnum):
     DENSE = "dense"  # K/V is gathered from the pages, then plain attention: the oracle
 
 
+class Device(StrEnum):
+    CPU = "cpu"
+    GPU = "gpu"
+
+
 class KVDtype(StrEnum):
     FLOAT32 = "float32"
     FLOAT16 = "float16"

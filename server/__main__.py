@@ -1,0 +1,8 @@
+"""`python -m server` does the same as `octavo`."""
+
+import sys
+
+from server.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""The app in front of the app: while the model loads, it answers in the place of the other."""
+
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from engine.errors import Overloaded
+from server.error_response import error_response
+
+_RETRY_AFTER = 5  # seconds
+
+
+class LoadingApp:
+    """Answers 503 until `serve_with` names the app that serves from then on."""
+
+    def __init__(self) -> None:
+        self._app: ASGIApp | None = None
+
+    def serve_with(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = self._app or _answer(scope["path"])
+        await answer(scope, receive, send)
+
+
+def _answer(path: str) -> Response:
+    if path == "/livez":
+        return JSONResponse({"status": "alive"})
+    return error_response(Overloaded("The model is still loading.", _RETRY_AFTER))
