@@ -1,0 +1,1 @@
+"""`octavo bench`: measurements that repeat from their seed."""

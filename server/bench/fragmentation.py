@@ -1,0 +1,125 @@
+"""How much of the live pages is unused: random requests through the scheduler, without a model.
+
+Fragmentation of one moment is the number of unused slots in the last live page of every sequence
+over the number of slots in live pages. Pages that nobody holds are not part of it; they are
+reported beside it. The report is of the worst moment of the trace.
+"""
+
+import random
+from collections import deque
+from dataclasses import dataclass
+
+from engine.config import EngineConfig
+from engine.engine import Engine
+from engine.engine_stats import EngineLimits, EngineStats
+from engine.growth import grown_capacity
+from engine.kv_storage import StorageStats
+from engine.page_pool import PagePool
+from engine.request import Request, SamplingParams
+from engine.scheduler import Scheduler
+from engine.step_batch import Drawn, RowResult, StepBatch, StepResult
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A length drawn evenly from low .. high, in tokens."""
+
+    low: int
+    high: int
+
+    def draw(self, dice: random.Random) -> int:
+        return dice.randint(self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """`num_requests` arrive one a step, of which `num_sequences` run at a time."""
+
+    num_requests: int
+    num_sequences: int
+    prompt_tokens: Span
+    new_tokens: Span
+    page_size: int
+    bytes_per_token: int  # K and V of all layers
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    step: int
+    stats: EngineStats
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentationReport:
+    num_steps: int
+    worst: Moment
+    mean_ratio: float  # over the steps that had live pages
+
+
+def measure_fragmentation(trace: Trace) -> FragmentationReport:
+    engine = _engine(trace)
+    arrivals = deque(_requests(trace))
+    moments: list[Moment] = []
+    while arrivals or engine.has_work:
+        if arrivals:
+            engine.add(arrivals.popleft())
+        batch = engine.plan()
+        assert batch, "whoever runs can be computed"
+        moments.append(Moment(len(moments), engine.stats()))  # every page of the step is held now
+        engine.finish(batch, engine.compute(batch))
+    worst = max(moments, key=lambda moment: moment.stats.unused_tail_slots)
+    ratios = [moment.stats.fragmentation_ratio for moment in moments]
+    return FragmentationReport(len(moments), worst, sum(ratios) / len(ratios))
+
+
+class _NullRunner:
+    """Computes nothing: every token is 0, so a text ends where its request says."""
+
+    def __init__(self, bytes_per_page: int, num_pages: int) -> None:
+        self._bytes_per_page = bytes_per_page
+        self._num_pages = num_pages
+        self._capacity = 0
+        self._growths = 0
+        self._copied_pages = 0
+
+    def run(self, batch: StepBatch) -> StepResult:
+        grown = grown_capacity(self._capacity, batch.num_pages, self._num_pages)
+        if grown != self._capacity:
+            self._growths += 1
+            self._copied_pages += self._capacity
+            self._capacity = grown
+        rows = (RowResult(tuple(Drawn(0) for _ in row.draws)) for row in batch.rows)
+        return StepResult(tuple(rows))
+
+    def storage_stats(self) -> StorageStats:
+        copied = self._copied_pages * self._bytes_per_page
+        return StorageStats(self._capacity, self._bytes_per_page, self._growths, copied)
+
+
+def _engine(trace: Trace) -> Engine:
+    longest = trace.prompt_tokens.high + trace.new_tokens.high
+    num_pages = trace.num_sequences * -(-longest // trace.page_size)
+    config = EngineConfig(
+        kv_cache_bytes=0,
+        page_size=trace.page_size,
+        max_num_seqs=trace.num_sequences,
+        max_num_batched_tokens=trace.num_sequences + 512,
+        max_queue=trace.num_requests,
+        prefix_cache=False,
+    )
+    limits = EngineLimits(longest, trace.num_sequences, vocab_size=1)
+    scheduler = Scheduler(config, limits, frozenset(), PagePool(num_pages, trace.page_size))
+    return Engine(scheduler, _NullRunner(trace.page_size * trace.bytes_per_token, num_pages))
+
+
+def _requests(trace: Trace) -> list[Request]:
+    dice = random.Random(trace.seed)
+    return [
+        Request(
+            str(i),
+            (0,) * trace.prompt_tokens.draw(dice),
+            SamplingParams(trace.new_tokens.draw(dice), temperature=0.0),
+        )
+        for i in range(trace.num_requests)
+    ]
