@@ -42,9 +42,6 @@ def parse_metadata(
     head_dim = _head_dim(fields)
     rope = _rope(fields, head_dim, rope_divisors)
     num_layers = fields.size("block_count")
-    window = (
-        fields.size("attention.sliding_window", 0) if "attention.sliding_window" in fields else None
-    )
     return ModelConfig(
         model_type=architecture,
         hidden_size=fields.size("embedding_length"),
@@ -58,9 +55,9 @@ def parse_metadata(
         rms_norm_eps=fields.number("attention.layer_norm_rms_epsilon"),
         rope=rope,
         tied_embeddings=tied_embeddings,
-        windows=(window,) * num_layers,
+        windows=(_window(fields),) * num_layers,
         eos_token_ids=_eos_token_ids(metadata, label),
-    )
+    ).checked(label)
 
 
 def _refuse_experts(fields: Fields) -> None:
@@ -75,6 +72,11 @@ def _head_dim(fields: Fields) -> int:
         if fields.size(key, head_dim) != head_dim:
             raise fields.wrong(key, f"the head size, {head_dim}")
     return head_dim
+
+
+def _window(fields: Fields) -> int | None:
+    key = "attention.sliding_window"
+    return fields.size(key) if key in fields else None
 
 
 def _rope(fields: Fields, head_dim: int, divisors: Sequence[float] | None) -> Rope:

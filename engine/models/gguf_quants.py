@@ -97,8 +97,9 @@ def _q6_k(blocks: mx.array) -> Weight:
 
 def _half(blocks: mx.array, start: int) -> mx.array:
     """The float16 at byte `start` of each block: [N, B]."""
-    values: mx.array = mx.contiguous(blocks[..., start : start + 2]).view(mx.float16)
-    return values.squeeze(-1)
+    pairs = mx.contiguous(blocks[..., start : start + 2])
+    halves: mx.array = pairs.view(mx.float16).squeeze(-1)
+    return halves
 
 
 def _bit_fields(packed: mx.array, bits: int, run: int | None = None) -> mx.array:

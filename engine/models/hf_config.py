@@ -40,7 +40,7 @@ def parse_config(fields: Fields, eos_token_ids: frozenset[int]) -> ModelConfig:
         tied_embeddings=fields.flag("tie_word_embeddings", default=False),
         windows=_windows(fields, num_layers),
         eos_token_ids=eos_token_ids | fields.token_ids("eos_token_id"),
-    )
+    ).checked(fields.label)
 
 
 def parse_rope(fields: Fields, head_dim: int) -> Rope:

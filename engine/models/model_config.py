@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from engine.errors import ModelError
 from engine.models.rope import Rope
 
 
@@ -23,3 +24,14 @@ class ModelConfig:
     tied_embeddings: bool
     windows: tuple[int | None, ...]
     eos_token_ids: frozenset[int]
+
+    def checked(self, label: str) -> "ModelConfig":
+        """This config; raises ModelError if its sizes do not fit together."""
+        if self.num_attention_heads % self.num_kv_heads:
+            raise ModelError(
+                f"{label}: {self.num_attention_heads} num_attention_heads cannot share "
+                f"{self.num_kv_heads} num_key_value_heads evenly"
+            )
+        if self.head_dim % 2:
+            raise ModelError(f"{label}: head_dim {self.head_dim} must be even, to be rotated")
+        return self
