@@ -1,0 +1,79 @@
+"""`octavo serve` as a process of its own, on a free port."""
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+PATIENCE = 120.0  # seconds that anything may take on a slow machine before it counts as hanging
+STARTED = re.compile(r"Octavo serves (\S+) on (\S+)")
+
+
+class LiveServer:
+    """A running server; `log` is what it has written to stderr so far."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self._log: list[str] = []
+        assert process.stderr
+        self._reader = threading.Thread(target=self._log.extend, args=(process.stderr,))
+        self._reader.start()
+        self.model, self.url = self._wait_until_started()
+
+    @property
+    def log(self) -> str:
+        return "".join(self._log)
+
+    def client(self, **more: object) -> httpx.AsyncClient:
+        limits = httpx.Limits(max_connections=None)
+        return httpx.AsyncClient(base_url=self.url, timeout=PATIENCE, limits=limits, **more)  # type: ignore[arg-type]
+
+    def metrics(self) -> Mapping[str, float]:
+        """Every sample that has no label but `state` or `outcome`, by "name" or "name label"."""
+        text = httpx.get(f"{self.url}/metrics", timeout=PATIENCE).text
+        return {
+            " ".join([sample.name, *sample.labels.values()]): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if "le" not in sample.labels
+        }
+
+    def stop(self) -> int:
+        """Ask it to end, and return its exit code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return code
+
+    def _wait_until_started(self) -> tuple[str, str]:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if found := STARTED.match(line):
+                return found[1], found[2]
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        raise AssertionError(f"the server did not start:\n{self.log}")
+
+
+@contextmanager
+def live_server(model: Path, *flags: str) -> Iterator[LiveServer]:
+    """A server that ends well: exit code 0 on SIGTERM, and no traceback in its log."""
+    command = [sys.executable, "-m", "server", "serve", "--model", str(model), "--port", "0"]
+    with subprocess.Popen(
+        [*command, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            server = LiveServer(process)
+            yield server
+            code = server.stop()
+        finally:
+            process.kill()
+    assert "Traceback" not in server.log, server.log
+    assert code == 0, server.log
