@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -28,6 +29,23 @@ from server.request_record import Outcome
 from server.sse import StreamLimits
 from server.tokenizer import Tokenizer
 from server.workers import Workers
+
+ROUTERS = (
+    completions.router,
+    chat.router,
+    models.router,
+    tokens.router,
+    probes.router,
+    openapi.router,
+)
+# The framework would send spans where environment variables say so; /metrics tells all there is.
+NO_TELEMETRY: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +85,12 @@ def create_app(
     )
     metrics.watch(engine.stats)
     app = FastAPI(
-        openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=_lifespan
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry=NO_TELEMETRY,
+        lifespan=_lifespan,
     )
     app.state.context = context
     _add_routes(app, config)
@@ -90,9 +113,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _add_routes(app: FastAPI, config: ServerConfig) -> None:
-    for router in (completions.router, chat.router, models.router, tokens.router, probes.router):
+    for router in ROUTERS:
         app.include_router(router)
-    app.include_router(openapi.router)
     if config.debug_endpoints:
         app.include_router(probes.debug_router)
 

@@ -31,12 +31,12 @@ def formatter_for(form: LogFormat) -> logging.Formatter:
 class TextFormatter(logging.Formatter):
     """UTC times to the millisecond, as in ISO 8601."""
 
-    converter = time.gmtime
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 
     def __init__(self) -> None:
         super().__init__(TEXT_FORMAT)
+        self.converter = time.gmtime
 
 
 class JsonFormatter(TextFormatter):

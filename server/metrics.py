@@ -70,10 +70,22 @@ class Metrics:
 
     def render(self) -> bytes:
         """The exposition text, in Prometheus' own format 0.0.4."""
-        return generate_latest(self.registry)
+        return generate_latest(_WithoutCreated(self.registry))
 
     def _seconds(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, text, buckets=buckets, registry=self.registry)
+
+
+class _WithoutCreated(Collector):
+    """Leaves out the times at which each counter began: one more series for each, used by none."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._registry.collect():
+            family.samples = [s for s in family.samples if not s.name.endswith("_created")]
+            yield family
 
 
 class _EngineCollector(Collector):

@@ -33,16 +33,12 @@ class RequestRecord:
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.prompt_text: str | None = None  # only where prompts may be logged
-        self.first_token_seconds: float | None = None
+        self.first_token_seconds: float | None = None  # since the headers were read
+        self.total_seconds: float | None = None  # likewise, once finished
         self._clock = clock
         self._metrics = metrics
         self._began = clock()
         self._last_token = self._began
-
-    @property
-    def seconds(self) -> float:
-        """Since the request's headers were read."""
-        return self._clock() - self._began
 
     def count_token(self) -> None:
         now = self._clock()
@@ -62,8 +58,9 @@ class RequestRecord:
             "path": self.path[:MAX_PATH],
             "status": self.status,
             "outcome": self.outcome.value if self.outcome else None,
-            "seconds": round(self.seconds, 4),
         }
+        if self.total_seconds is not None:
+            fields["seconds"] = round(self.total_seconds, 4)
         if self.is_generation:
             fields["prompt_tokens"] = self.prompt_tokens
             fields["completion_tokens"] = self.completion_tokens
@@ -80,9 +77,10 @@ class RequestRecord:
         """Settles the outcome and counts a generation; called once, when the response is over."""
         if self.outcome is None:
             self.outcome = _outcome_of(self.status)
+        self.total_seconds = self._clock() - self._began
         if self.is_generation:
             self._metrics.requests.labels(outcome=self.outcome.value).inc()
-            self._metrics.request_seconds.observe(self.seconds)
+            self._metrics.request_seconds.observe(self.total_seconds)
 
 
 def _shown(value: object) -> str:

@@ -1,4 +1,7 @@
-"""Plain JSON values as YAML text: block style, strings quoted as in JSON."""
+"""Plain JSON values as YAML text: block style, strings quoted as in JSON.
+
+For text of the basic multilingual plane: JSON's pairs of escapes are no YAML.
+"""
 
 import json
 import re
@@ -10,7 +13,7 @@ _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 def to_yaml(value: Mapping[str, object]) -> str:
     """The same value always gives the same text, keys in their own order."""
-    return "\n".join(_mapping(value, "")) + "\n"
+    return "\n".join(_mapping(value, "")) + "\n" if value else "{}\n"
 
 
 def _mapping(value: Mapping[str, object], indent: str) -> Iterator[str]:
@@ -25,7 +28,7 @@ def _sequence(value: Sequence[object], indent: str) -> Iterator[str]:
             yield f"{indent}- {first.lstrip()}"
             yield from rest
         else:
-            yield f"{indent}- {json.dumps(item)}"
+            yield f"{indent}- {_scalar(item)}"
 
 
 def _entry(head: str, item: object, indent: str) -> Iterator[str]:
@@ -33,7 +36,7 @@ def _entry(head: str, item: object, indent: str) -> Iterator[str]:
         yield head
         yield from _block(item, indent)
     else:
-        yield f"{head} {json.dumps(item)}"
+        yield f"{head} {_scalar(item)}"
 
 
 def _block(item: object, indent: str) -> Iterator[str]:
@@ -46,6 +49,13 @@ def _block(item: object, indent: str) -> Iterator[str]:
 def _is_block(item: object) -> bool:
     """Empty containers are written inline, as in JSON."""
     return isinstance(item, Mapping | list | tuple) and bool(item)
+
+
+def _scalar(item: object) -> str:
+    text = json.dumps(item)
+    if isinstance(item, float) and "." not in text:
+        return text.replace("e", ".0e")  # older readers take 1e-07 for a text
+    return text
 
 
 def _key(key: str) -> str:

@@ -83,6 +83,7 @@ class FakeEngine:
         self._faults: dict[tuple[int, ...], Fault] = {}
         self._allowance: int | None = None  # events per live sequence; None: no pause
         self._moved = asyncio.Condition()
+        self._arrived = asyncio.Event()
         self._generated = 0
 
     @property
@@ -115,6 +116,7 @@ class FakeEngine:
         assert request.request_id not in self.calls, "ids are unique"
         call = Call(request, set(range(request.sampling.n)))
         self.calls[request.request_id] = call
+        self._arrived.set()
         return self._run(call)
 
     def abort(self, request_id: str, index: int | None = None) -> None:
@@ -135,6 +137,12 @@ class FakeEngine:
         async with self._moved:
             self._allowance += events
             self._moved.notify_all()
+
+    async def submitted(self, number: int) -> None:
+        """Returns once so many requests have been submitted in all."""
+        while len(self.calls) < number:
+            self._arrived.clear()
+            await self._arrived.wait()
 
     async def _run(self, call: Call) -> AsyncIterator[TokenEvent]:
         try:

@@ -60,18 +60,24 @@ def in_memory(app: App, **headers: str) -> httpx.AsyncClient:
 
 
 @asynccontextmanager
-async def on_socket(app: App) -> AsyncIterator[tuple[str, int]]:
-    """The app behind uvicorn on a free port of 127.0.0.1, in the test's own event loop."""
-    config = uvicorn.Config(app.asgi, log_config=None, access_log=False, ws="none")
+async def on_socket(app: App, *, send_buffer: int | None = None) -> AsyncIterator[tuple[str, int]]:
+    """The app behind uvicorn on a free port of 127.0.0.1, in the test's own event loop.
+
+    `send_buffer` is what the system may hold of an answer that is not read.
+    """
+    config = uvicorn.Config(
+        app.asgi, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=5
+    )
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     listener = socket.create_server(("127.0.0.1", 0))
+    if send_buffer is not None:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     await server.startup(sockets=[listener])
     try:
         yield listener.getsockname()
     finally:
-        server.force_exit = True
         await server.shutdown(sockets=[listener])
 
 
