@@ -40,7 +40,7 @@ void Linear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
       .n = out.shape(-1),
       .k = x.shape(-1),
   };
-  dispatch_kernel(stream(), cpu::kernels().linear, args, panels.shape(0), 4);
+  dispatch_kernel(stream(), cpu::kernels().linear, args, cpu::linear_units(args.m, args.n), 4);
 }
 
 void Linear::eval_gpu(const std::vector<mx::array>&, mx::array&) {

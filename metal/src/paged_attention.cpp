@@ -1,6 +1,10 @@
 #include "paged_attention.h"
 
+#include <cstring>
+#include <vector>
+
 #include "checks.h"
+#include "cpu/attention_plan.h"
 #include "cpu/instruction_level.h"
 #include "evaluate.h"
 
@@ -9,7 +13,25 @@ namespace octavo {
 namespace {
 
 const Checks checks("paged_attention");
-constexpr int kMaxHeadDim = 256;
+
+// Runs on the stream's thread: how the work is cut depends on the lengths in the batch.
+void attend(cpu::Attention args, size_t out_bytes) {
+  const cpu::Kernels& kernels = cpu::kernels();
+  cpu::ThreadPool& pool = cpu::thread_pool();
+  cpu::AttentionPlan plan = cpu::plan_attention(args, pool.num_threads());
+  std::vector<float> partials(plan.partial_floats);
+  args.units = plan.units.data();
+  args.merges = plan.merges.data();
+  args.partials = partials.data();
+  if (plan.covered_tokens < args.num_tokens) {
+    std::memset(args.out, 0, out_bytes);
+  }
+  auto run = [&](auto kernel, size_t units) {
+    pool.run(static_cast<int64_t>(units), 1, [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
+  };
+  run(kernels.paged_attention, plan.units.size());
+  run(kernels.paged_attention_merge, plan.merges.size());
+}
 
 void check_pages(const mx::array& q, const mx::array& key_pages, const mx::array& value_pages) {
   checks.rank("q", q, 3, "[T, H_q, D]");
@@ -18,7 +40,7 @@ void check_pages(const mx::array& q, const mx::array& key_pages, const mx::array
   checks.floating("key_pages", key_pages);
   checks.not_empty("key_pages", key_pages);
   checks.size("key_pages", key_pages, 3, q.shape(2), "D");
-  checks.expect(q.shape(2) <= kMaxHeadDim, "a head size D of at most " + std::to_string(kMaxHeadDim),
+  checks.expect(q.shape(2) <= cpu::kMaxHeadDim, "a head size D of at most " + std::to_string(cpu::kMaxHeadDim),
                 std::to_string(q.shape(2)));
   checks.expect(value_pages.shape() == key_pages.shape() && value_pages.dtype() == key_pages.dtype(),
                 "value_pages like key_pages, " + describe(key_pages), describe(value_pages));
@@ -90,6 +112,9 @@ void PagedAttention::eval_cpu(const std::vector<mx::array>& inputs, mx::array& o
       .query_start_locs = inputs[5].data<int32_t>(),
       .sinks = inputs.size() > 6 ? inputs[6].data<float>() : nullptr,
       .out = out.data<void>(),
+      .units = nullptr,
+      .merges = nullptr,
+      .partials = nullptr,
       .q_type = element_of(q),
       .page_type = element_of(key_pages),
       .num_tokens = q.shape(0),
@@ -104,7 +129,7 @@ void PagedAttention::eval_cpu(const std::vector<mx::array>& inputs, mx::array& o
       .scale = options_.scale,
       .soft_cap = options_.soft_cap.value_or(0.0f),
   };
-  dispatch_kernel(stream(), cpu::kernels().paged_attention, args, int64_t{q.shape(0)} * q.shape(1), 4);
+  mx::cpu::get_command_encoder(stream()).dispatch([args, bytes = out.nbytes()] { attend(args, bytes); });
 }
 
 void PagedAttention::eval_gpu(const std::vector<mx::array>&, mx::array&) {

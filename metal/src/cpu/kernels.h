@@ -13,6 +13,23 @@ enum class Element : int32_t { float32, float16, bfloat16 };
 // Outputs of a linear layer are computed in panels of this many neighbouring rows of the weight.
 constexpr int kPanel = 16;
 
+// A unit of linear work is one panel times at most this many rows of x.
+constexpr int kLinearRows = 192;
+
+constexpr int64_t linear_panels(int n) {
+  return (int64_t{n} + kPanel - 1) / kPanel;
+}
+
+constexpr int64_t linear_units(int64_t m, int n) {
+  return (m + kLinearRows - 1) / kLinearRows * linear_panels(n);
+}
+
+// Attention takes tokens in tiles and partitions that are aligned to absolute positions in the sequence.
+constexpr int kAttentionTile = 64;
+constexpr int kAttentionPartition = 256;
+constexpr int kAttentionRows = 32;  // query rows of one unit
+constexpr int kMaxHeadDim = 256;
+
 struct CacheUpdate {
   void* pages;           // [P, H_kv, page_size, D]
   const void* values;    // [T, H_kv, D]
@@ -25,6 +42,20 @@ struct CacheUpdate {
   int head_dim;
 };
 
+// Query rows of one sequence and one KV head. Row r of a sequence is head r % G of query r / G, where G is the
+// number of query heads per KV head.
+struct AttentionUnit {
+  int row;          // of the batch
+  int kv_head;
+  int first_query;  // token index in q of the sequence's first query
+  int num_queries;  // of the sequence
+  int first_row;    // query rows [first_row, first_row + num_rows)
+  int num_rows;
+  int first_partition;
+  int num_partitions;
+  int64_t partial;  // where in partials the results of these partitions lie; -1: the unit covers all of them
+};
+
 struct Attention {
   const void* q;                    // [T, H_q, D]
   const void* key_pages;            // [P, H_kv, page_size, D]
@@ -34,6 +65,9 @@ struct Attention {
   const int32_t* query_start_locs;  // [B + 1]
   const float* sinks;               // [H_q] or null
   void* out;                        // [T, H_q, D]
+  const AttentionUnit* units;
+  const AttentionUnit* merges;      // all partitions of each block that was split
+  float* partials;                  // per partition: top [rows], sum [rows], values [rows, D up to whole panels]
   Element q_type;
   Element page_type;
   int num_tokens;
@@ -100,6 +134,7 @@ struct QuantizedEmbedding {
 struct Kernels {
   void (*paged_cache_update)(const CacheUpdate&, int64_t begin, int64_t end);
   void (*paged_attention)(const Attention&, int64_t begin, int64_t end);
+  void (*paged_attention_merge)(const Attention&, int64_t begin, int64_t end);
   void (*linear)(const Linear&, int64_t begin, int64_t end);
   void (*quantized_linear)(const QuantizedLinear&, int64_t begin, int64_t end);
   void (*embedding)(const Embedding&, int64_t begin, int64_t end);

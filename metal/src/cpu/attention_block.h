@@ -1,0 +1,294 @@
+// Up to 32 query rows of one sequence and one KV head, and what they have gathered so far.
+//
+// A query row is a (position, head of the group) pair. Each row runs its own online softmax over tiles of 64
+// tokens, aligned to absolute positions, within a partition of 256. Rows share the loaded keys and values and
+// nothing else, so a row's numbers do not depend on which rows stand beside it.
+#pragma once
+
+#include "cpu/register_block.h"
+#include "cpu/token_tile.h"
+#include "cpu/transpose.h"
+#include "cpu/vector_math.h"
+#include "page_index.h"
+
+namespace octavo::cpu::OCTAVO_LEVEL {
+namespace {
+
+constexpr int kTilePanels = kAttentionTile / kPanel;
+
+// The visible tokens of one row inside a tile.
+struct Range {
+  int begin;
+  int end;
+  bool empty() const { return begin >= end; }
+};
+
+inline int clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
+
+struct AttentionBlock {
+  const Attention& a;
+  const AttentionUnit& unit;
+  int rows;
+  int head_dim;
+  int width;  // head_dim rounded up to whole panels
+
+  int first[kAttentionRows];  // first visible position of each row
+  int last[kAttentionRows];   // one past the last
+  alignas(64) float q[kAttentionRows * kMaxHeadDim];  // [rows, head_dim], scaled
+
+  float top[kAttentionRows];                                // largest score so far
+  alignas(64) float sums[kAttentionRows * kPanel];          // [rows, 16]: sum of weights, per lane
+  alignas(64) float values[kAttentionRows * kMaxHeadDim];   // [rows, width]: weighted sum of values
+  alignas(64) float scores[kAttentionRows * kAttentionTile];
+  alignas(64) float keys[kAttentionTile * kMaxHeadDim];     // kTilePanels panels [head_dim, 16]
+
+  AttentionBlock(const Attention& attention, const AttentionUnit& attention_unit)
+      : a(attention),
+        unit(attention_unit),
+        rows(attention_unit.num_rows),
+        head_dim(attention.head_dim),
+        width((attention.head_dim + kPanel - 1) / kPanel * kPanel) {
+    for (int r = 0; r < rows; r++) {
+      int position = query_position(a.context_lens[unit.row], unit.num_queries, (unit.first_row + r) / group());
+      first[r] = first_visible(position, a.window);
+      last[r] = position + 1;
+    }
+    with_element(a.q_type, [&]<class T>() { load_queries<T>(); });
+  }
+
+  int group() const { return a.num_q_heads / a.num_kv_heads; }
+  int head(int r) const { return unit.kv_head * group() + (unit.first_row + r) % group(); }
+
+  // First number of a row in q and out.
+  int64_t element(int r) const {
+    int64_t token = unit.first_query + (unit.first_row + r) / group();
+    return (token * a.num_q_heads + head(r)) * head_dim;
+  }
+
+  void clear() {
+    for (int r = 0; r < rows; r++) {
+      top[r] = -kInfinity;
+    }
+    __builtin_memset(sums, 0, sizeof(float) * rows * kPanel);
+    __builtin_memset(values, 0, sizeof(float) * rows * width);
+  }
+
+  // Runs over the tokens of one partition. clear() first.
+  template <class T>
+  void add_partition(int partition) {
+    int start = partition * kAttentionPartition;
+    for (int tile = start; tile < start + kAttentionPartition; tile += kAttentionTile) {
+      add_tile<T>(tile);
+    }
+  }
+
+ private:
+  template <class T>
+  void load_queries() {
+    for (int r = 0; r < rows; r++) {
+      const T* from = static_cast<const T*>(a.q) + element(r);
+      for (int d = 0; d < head_dim; d += kWidth) {
+        int count = head_dim - d < kWidth ? head_dim - d : kWidth;
+        store_part(q + r * head_dim + d, load_part(from + d, count) * a.scale, count);
+      }
+    }
+  }
+
+  Range visible(int r, int tile) const {
+    return {clamp(first[r] - tile, 0, kAttentionTile), clamp(last[r] - tile, 0, kAttentionTile)};
+  }
+
+  // What any row of the block sees of a tile.
+  Range needed(int tile) const {
+    Range all{kAttentionTile, 0};
+    for (int r = 0; r < rows; r++) {
+      Range range = visible(r, tile);
+      if (!range.empty()) {
+        all.begin = range.begin < all.begin ? range.begin : all.begin;
+        all.end = range.end > all.end ? range.end : all.end;
+      }
+    }
+    return all;
+  }
+
+  template <class T>
+  void add_tile(int tile) {
+    Range all = needed(tile);
+    if (all.empty()) {
+      return;
+    }
+    TokenTile<T> tokens;
+    tokens.locate(a, unit.row, unit.kv_head, tile, all.begin, all.end);
+    int first_panel = all.begin / kPanel;
+    int last_panel = (all.end + kPanel - 1) / kPanel;
+    for (int p = first_panel; p < last_panel; p++) {
+      const T* panel_rows[kPanel];
+      __builtin_memcpy(panel_rows, tokens.keys + p * kPanel, sizeof(panel_rows));
+      transpose_rows(panel_rows, head_dim, keys + p * head_dim * kPanel);
+    }
+    score(first_panel, last_panel);
+    for (int r = 0; r < rows; r++) {
+      soften(r, visible(r, tile), first_panel, last_panel, tokens.all_present ? nullptr : tokens.present);
+    }
+    add_values(tokens.values, tile);
+  }
+
+  // scores = q keys^T for the panels [begin, end).
+  void score(int begin, int end) {
+    int step = rows_per_block(rows);
+    for (int r = 0; r < rows; r += step) {
+      with_rows(rows - r < step ? rows - r : step, [&]<int R>() {
+        constexpr int P = panels_in_flight<R, float>() < kTilePanels ? panels_in_flight<R, float>() : kTilePanels;
+        int p = begin;
+        for (; p + P <= end; p += P) {
+          score_block<R, P>(r, p);
+        }
+        for (; p < end; p++) {
+          score_block<R, 1>(r, p);
+        }
+      });
+    }
+  }
+
+  template <int R, int P>
+  void score_block(int r, int panel) {
+    RegisterBlock<R, P> block{};
+    block.add_panels(q + r * head_dim, head_dim, keys + panel * head_dim * kPanel, head_dim * kPanel, head_dim);
+    block.store_rows(scores + r * kAttentionTile + panel * kPanel, kAttentionTile);
+  }
+
+  // One step of a row's online softmax: scores become weights, what was gathered before is rescaled.
+  void soften(int r, Range range, int first_panel, int last_panel, const bool* present) {
+    if (range.empty()) {
+      return;
+    }
+    float* row = scores + r * kAttentionTile;
+    float new_top = max(top[r], mask(row, range, first_panel, last_panel, present));
+    if (new_top == -kInfinity) {
+      return;
+    }
+    float shrink = exp(top[r] - new_top);
+    top[r] = new_top;
+    float* sum = sums + r * kPanel;
+    for (int v = 0; v < kVecs; v++) {
+      Vec total = load(sum + v * kWidth) * shrink;
+      for (int p = first_panel; p < last_panel; p++) {
+        float* at = row + p * kPanel + v * kWidth;
+        Vec weight = exp(load(at) - new_top);
+        store(at, weight);
+        total = total + weight;
+      }
+      store(sum + v * kWidth, total);
+    }
+    rescale(r, shrink);
+  }
+
+  // Caps the scores, hides what the row does not see and returns the largest.
+  float mask(float* row, Range range, int first_panel, int last_panel, const bool* present) const {
+    Vec largest_so_far = set(-kInfinity);
+    for (int j = first_panel * kPanel; j < last_panel * kPanel; j += kWidth) {
+      Vec x = load(row + j);
+      if (a.soft_cap > 0) {
+        x = tanh(x / a.soft_cap) * a.soft_cap;
+      }
+      Int seen = Int{};
+      for (int i = 0; i < kWidth; i++) {
+        seen[i] = j + i >= range.begin && j + i < range.end && (!present || present[j + i]) ? -1 : 0;
+      }
+      x = select(seen, x, set(-kInfinity));
+      store(row + j, x);
+      largest_so_far = max(largest_so_far, x);
+    }
+    return largest(largest_so_far);
+  }
+
+  void rescale(int r, float shrink) {
+    if (shrink == 1.0f) {
+      return;
+    }
+    for (int d = 0; d < width; d += kWidth) {
+      float* at = values + r * width + d;
+      store(at, load(at) * shrink);
+    }
+  }
+
+  // Adds weight times value, token after token, for every row. Rows of a register block take the tokens that
+  // all of them see together, and the few at either end one row at a time: an unseen value is not even
+  // multiplied by zero.
+  template <class T>
+  void add_values(const T* const* tokens, int tile) {
+    int step = rows_per_block(rows);
+    for (int r = 0; r < rows; r += step) {
+      int count = rows - r < step ? rows - r : step;
+      Range shared{0, kAttentionTile};
+      for (int i = r; i < r + count; i++) {
+        Range range = visible(i, tile);
+        shared.begin = range.begin > shared.begin ? range.begin : shared.begin;
+        shared.end = range.end < shared.end ? range.end : shared.end;
+      }
+      if (shared.empty()) {
+        for (int i = r; i < r + count; i++) {
+          add_values_block<1>(tokens, i, visible(i, tile));
+        }
+        continue;
+      }
+      for (int i = r; i < r + count; i++) {
+        add_values_block<1>(tokens, i, {visible(i, tile).begin, shared.begin});
+      }
+      with_rows(count, [&]<int R>() { add_values_block<R>(tokens, r, shared); });
+      for (int i = r; i < r + count; i++) {
+        add_values_block<1>(tokens, i, {shared.end, visible(i, tile).end});
+      }
+    }
+  }
+
+  template <int R, class T>
+  void add_values_block(const T* const* tokens, int r, Range range) {
+    if (range.empty()) {
+      return;
+    }
+    constexpr int P = panels_in_flight<R, T>();
+    int d = 0;
+    for (; d + P * kPanel <= head_dim; d += P * kPanel) {
+      add_value_panels<R, P>(tokens, r, range, d);
+    }
+    for (; d + kPanel <= head_dim; d += kPanel) {
+      add_value_panels<R, 1>(tokens, r, range, d);
+    }
+    if (d < head_dim) {
+      add_value_tail<R>(tokens, r, range, d);
+    }
+  }
+
+  template <int R, int P, class T>
+  void add_value_panels(const T* const* tokens, int r, Range range, int d) {
+    RegisterBlock<R, P> block;
+    block.load_rows(values + r * width + d, width);
+    for (int j = range.begin; j < range.end; j++) {
+      Vec v[P * kVecs];
+      for (int i = 0; i < P * kVecs; i++) {
+        v[i] = load(tokens[j] + d + i * kWidth);
+      }
+      block.add(scores + r * kAttentionTile + j, kAttentionTile, v);
+    }
+    block.store_rows(values + r * width + d, width);
+  }
+
+  // The last head_dim % 16 numbers.
+  template <int R, class T>
+  void add_value_tail(const T* const* tokens, int r, Range range, int d) {
+    RegisterBlock<R, 1> block;
+    block.load_rows(values + r * width + d, width);
+    for (int j = range.begin; j < range.end; j++) {
+      Vec v[kVecs];
+      for (int i = 0; i < kVecs; i++) {
+        v[i] = load_part(tokens[j] + d + i * kWidth, clamp(head_dim - d - i * kWidth, 0, kWidth));
+      }
+      block.add(scores + r * kAttentionTile + j, kAttentionTile, v);
+    }
+    block.store_rows(values + r * width + d, width);
+  }
+};
+
+}  // namespace
+}  // namespace octavo::cpu::OCTAVO_LEVEL
