@@ -31,6 +31,10 @@ def make_request(  # noqa: PLR0913 - a request has this many independent parts
     return Request(request_id, tuple(prompt), params, salt)
 
 
+def indexes_of(request: Request) -> range:
+    return range(request.sampling.n)
+
+
 class Stepper:
     """Mutable: what each sequence got so far. The law is checked after everything it does."""
 
@@ -60,6 +64,7 @@ class Stepper:
         self.requests: dict[str, Request] = {}
         self.tokens: dict[Key, list[int]] = defaultdict(list)
         self.ends: dict[Key, FinishReason] = {}
+        self.aborted: set[Key] = set()
         self.errors: dict[Key, str] = {}
         self.cached_tokens: dict[Key, int] = {}
         self._solos: dict[Key, Solo] = {}
@@ -71,6 +76,9 @@ class Stepper:
 
     def abort(self, request_id: str, index: int | None = None) -> None:
         self.scheduler.abort(request_id, index)
+        self.aborted |= {
+            key for key in self.live if key[0] == request_id and index in (None, key[1])
+        }
         self.scheduler.check()
 
     def plan(self) -> StepBatch | None:
@@ -112,6 +120,12 @@ class Stepper:
         self.scheduler.check()
         return events
 
+    @property
+    def live(self) -> set[Key]:
+        """The sequences that still have something to come."""
+        keys = {(name, i) for name, request in self.requests.items() for i in indexes_of(request)}
+        return keys - self.ends.keys() - self.aborted
+
     def solo(self, key: Key) -> Solo:
         if key not in self._solos:
             self._solos[key] = solo(self.requests[key[0]], key[1], self.limits, EOS)
@@ -120,6 +134,7 @@ class Stepper:
     def _book(self, event: TokenEvent) -> None:
         key = event.request_id, event.index
         assert key not in self.ends, f"{key} goes on after its end"
+        assert key not in self.aborted, f"{key} goes on after its abort"
         is_first = not self.tokens[key]
         if event.token_id is not None:
             self.tokens[key].append(event.token_id)
