@@ -87,20 +87,23 @@ async def test_leaving_ends_every_prompt_of_the_request(app: App) -> None:
 async def test_neighbours_of_a_leaver_go_on(app: App) -> None:
     """Case C15 too: both carry the same X-Request-Id and user."""
     body = completion(max_tokens=6, user="same")
-    async with on_socket(app) as address, connection(address) as leaver:
-        async with httpx.AsyncClient(base_url=f"http://{address[0]}:{address[1]}") as client:
-            await leaver.post("/v1/completions", {**body, "stream": True}, X_Request_Id="same")
-            await leaver.head()
-            staying = asyncio.create_task(
-                client.post("/v1/completions", json=body, headers={"x-request-id": "same"})
-            )
-            await until_submitted(app.engine, 2)
-            await app.engine.advance(2)
-            leaver.leave()
-            async with asyncio.timeout(PATIENCE):
-                await next(iter(app.engine.calls.values())).ended.wait()
-            await app.engine.advance(10)
-            answer = await staying
+    async with (
+        on_socket(app) as address,
+        connection(address) as leaver,
+        httpx.AsyncClient(base_url=f"http://{address[0]}:{address[1]}") as client,
+    ):
+        await leaver.post("/v1/completions", {**body, "stream": True}, X_Request_Id="same")
+        await leaver.head()
+        staying = asyncio.create_task(
+            client.post("/v1/completions", json=body, headers={"x-request-id": "same"})
+        )
+        await until_submitted(app.engine, 2)
+        await app.engine.advance(2)
+        leaver.leave()
+        async with asyncio.timeout(PATIENCE):
+            await next(iter(app.engine.calls.values())).ended.wait()
+        await app.engine.advance(10)
+        answer = await staying
     assert answer.headers["x-request-id"] == "same"
     assert answer.json()["usage"]["completion_tokens"] == 6
     assert len(app.engine.calls) == 2

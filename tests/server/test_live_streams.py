@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import httpx
 import pytest
@@ -14,7 +14,7 @@ from server.sse import StreamLimits
 from server.tokenizer import Tokenizer
 from tests.support.fake_engine import FakeEngine
 from tests.support.http_app import MODEL, App, completion, make_app, on_socket, read_events
-from tests.support.raw_http import PATIENCE, connection
+from tests.support.raw_http import PATIENCE, RawConnection, connection
 
 SMALL = 64 * 1024
 
@@ -32,6 +32,16 @@ def slow_reader_app(tokenizer: Tokenizer, write_seconds: float = 60.0) -> App:
     engine.fallback = list(engine.fallback) * 500
     limits = StreamLimits(max_buffered_bytes=SMALL, write_seconds=write_seconds)
     return make_app(tokenizer, engine, surroundings=Surroundings(stream_limits=limits))
+
+
+@asynccontextmanager
+async def slow_reader(app: App) -> AsyncIterator[tuple[tuple[str, int], RawConnection]]:
+    """A client whose system takes little, of a server whose system holds little."""
+    async with (
+        on_socket(app, send_buffer=8192) as address,
+        connection(address, receive_buffer=4096) as slow,
+    ):
+        yield address, slow
 
 
 async def test_the_headers_go_out_at_admission(app: App) -> None:
@@ -89,18 +99,17 @@ async def test_a_token_goes_out_as_soon_as_it_is_there(app: App) -> None:
 async def test_a_reader_that_stops_is_aborted_and_holds_nobody_up(tokenizer: Tokenizer) -> None:
     """Case B11: what waits for it is bounded, and its neighbour's text is whole."""
     app = slow_reader_app(tokenizer)
-    async with on_socket(app, send_buffer=8192) as address:
-        async with connection(address, receive_buffer=4096) as slow:
-            await slow.post("/v1/completions", completion(stream=True, max_tokens=9000))
-            await slow.head()
-            (call,) = app.engine.calls.values()
-            async with httpx.AsyncClient(base_url=f"http://{address[0]}:{address[1]}") as client:
-                neighbour = await client.post(
-                    "/v1/completions", json=completion(stream=True, max_tokens=50)
-                )
-            async with asyncio.timeout(PATIENCE):
-                await call.ended.wait()
-            assert app.metrics.registry.get_sample_value("octavo_requests_running") == 0
+    async with slow_reader(app) as (address, slow):
+        await slow.post("/v1/completions", completion(stream=True, max_tokens=9000))
+        await slow.head()
+        (call,) = app.engine.calls.values()
+        async with httpx.AsyncClient(base_url=f"http://{address[0]}:{address[1]}") as client:
+            neighbour = await client.post(
+                "/v1/completions", json=completion(stream=True, max_tokens=50)
+            )
+        async with asyncio.timeout(PATIENCE):
+            await call.ended.wait()
+        assert app.metrics.registry.get_sample_value("octavo_requests_running") == 0
     assert read_events(neighbour.text).done
     assert failed(app) == 1
 
@@ -108,15 +117,14 @@ async def test_a_reader_that_stops_is_aborted_and_holds_nobody_up(tokenizer: Tok
 async def test_a_reader_that_resumes_gets_its_text_and_a_clear_end(tokenizer: Tokenizer) -> None:
     """Case B11."""
     app = slow_reader_app(tokenizer)
-    async with on_socket(app, send_buffer=8192) as address:
-        async with connection(address, receive_buffer=4096) as slow:
-            body = completion(stream=True, max_tokens=9000)
-            await slow.post("/v1/completions", body, Connection="close")
-            await slow.head()
-            (call,) = app.engine.calls.values()
-            async with asyncio.timeout(PATIENCE):
-                await call.ended.wait()
-            body = unchunk(await slow.rest())
+    async with slow_reader(app) as (_, slow):
+        body = completion(stream=True, max_tokens=9000)
+        await slow.post("/v1/completions", body, Connection="close")
+        await slow.head()
+        (call,) = app.engine.calls.values()
+        async with asyncio.timeout(PATIENCE):
+            await call.ended.wait()
+        body = unchunk(await slow.rest())
     events = read_events(body)
     error = events.chunks[-1]["error"]
     assert error["code"] == "slow_reader"
@@ -130,13 +138,12 @@ async def test_a_reader_that_resumes_gets_its_text_and_a_clear_end(tokenizer: To
 async def test_a_connection_that_takes_nothing_is_given_up(tokenizer: Tokenizer) -> None:
     app = slow_reader_app(tokenizer, write_seconds=0.05)
     given_up = LogSignal("gave up a stream")
-    async with on_socket(app, send_buffer=8192) as address:
-        async with connection(address, receive_buffer=4096) as slow:
-            await slow.post("/v1/completions", completion(stream=True, max_tokens=9000))
-            await slow.head()
-            with given_up.listening("server.sse"):
-                async with asyncio.timeout(PATIENCE):
-                    await given_up.seen.wait()
+    async with slow_reader(app) as (_, slow):
+        await slow.post("/v1/completions", completion(stream=True, max_tokens=9000))
+        await slow.head()
+        with given_up.listening("server.sse"):
+            async with asyncio.timeout(PATIENCE):
+                await given_up.seen.wait()
     assert failed(app) == 1
 
 
