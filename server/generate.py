@@ -1,0 +1,108 @@
+"""`octavo generate`: one answer on the terminal, through the same engine as the server's."""
+
+import asyncio
+import logging
+import secrets
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator
+
+from engine.build import build_engine
+from engine.device import select_device
+from engine.engine_loop import EngineLoop
+from engine.engine_stats import StepReport
+from engine.request import Request, SamplingParams
+from engine.token_event import FinishReason, TokenEvent
+from server.chat_template import render_chat
+from server.config import LogConfig
+from server.detokenizer import Detokenizer
+from server.errors import GenerationFailed
+from server.flag_reading import device_of, engine_config
+from server.logs import configure_logging
+from server.model_store import resolve_model
+from server.stop_strings import StopStrings
+from server.tokenizer import Tokenizer
+from server.tokenizer_loading import load_tokenizer
+
+
+def generate(flags: Namespace) -> int:
+    """Streams the answer to the standard output. Raises ModelError, InvalidRequest, GenerationFailed."""
+    configure_logging(LogConfig(level="error"))
+    logging.getLogger("engine").setLevel(logging.CRITICAL)  # its errors are told in one line below
+    prompt = sys.stdin.read() if flags.prompt == "-" else flags.prompt
+    asyncio.run(_generate(flags, prompt))
+    return 0
+
+
+async def _generate(flags: Namespace, prompt: str) -> None:
+    path = resolve_model(flags.model).path
+    tokenizer = load_tokenizer(path)
+    prompt_ids = _prompt_ids(tokenizer, flags, prompt)
+    device = device_of(flags)
+    select_device(device, flags.threads)
+    engine = await build_engine(path, engine_config(flags, device), _NoObserver())
+    try:
+        async for text in _texts(engine, tokenizer, prompt_ids, flags):
+            print(text, end="", flush=True)
+    finally:
+        print(flush=True)
+        await engine.stop(0)
+
+
+class _NoObserver:
+    def step(self, report: StepReport) -> None:
+        """Nobody asks for the times of one answer."""
+
+
+def _prompt_ids(tokenizer: Tokenizer, flags: Namespace, prompt: str) -> list[int]:
+    if flags.raw or not tokenizer.has_chat_template:
+        return tokenizer.encode(prompt, add_special=True, parse_special=False)
+    messages = [{"role": "system", "content": flags.system}] if flags.system else []
+    return render_chat(
+        tokenizer,
+        [*messages, {"role": "user", "content": prompt}],
+        add_generation_prompt=True,
+        continue_final=False,
+        template_kwargs={},
+    )
+
+
+async def _texts(
+    engine: EngineLoop, tokenizer: Tokenizer, prompt_ids: list[int], flags: Namespace
+) -> AsyncIterator[str]:
+    """The answer in pieces, up to its end or a stop string."""
+    detokenizer = Detokenizer(tokenizer, prompt_ids)
+    stops = StopStrings(flags.stop)
+    room = engine.limits.max_model_len - len(prompt_ids)
+    sampling = _sampling(flags, max_tokens=max(1, min(flags.max_tokens, room)))
+    stream = engine.submit(Request("generate", tuple(prompt_ids), sampling))
+    try:
+        async for event in stream:
+            if event.finish_reason is FinishReason.ERROR:
+                raise GenerationFailed(event.error or "the answer failed")
+            text, hit = stops.push(_new_text(detokenizer, event))
+            yield text
+            if hit:
+                return
+    finally:
+        await stream.aclose()
+    text, hit = stops.push(detokenizer.flush())
+    yield text if hit else text + stops.flush()
+
+
+def _new_text(detokenizer: Detokenizer, event: TokenEvent) -> str:
+    """A token that ends the answer is no part of its text."""
+    if event.token_id is None or event.finish_reason is FinishReason.STOP:
+        return ""
+    return detokenizer.push(event.token_id)
+
+
+def _sampling(flags: Namespace, max_tokens: int) -> SamplingParams:
+    return SamplingParams(
+        max_tokens=max_tokens,
+        temperature=flags.temperature,
+        top_p=flags.top_p,
+        top_k=flags.top_k,
+        min_p=flags.min_p,
+        seed=secrets.randbits(63) if flags.seed is None else flags.seed,
+    )
