@@ -33,6 +33,7 @@ serve: build ## serve a model: make serve [MODEL=...] [PORT=...] [ARGS="--flag .
 build: $(VENV)/.octavo-built ## make .venv and build the extension
 
 test: test-tools ## run the whole test suite: make test [PYTEST_ARGS="..."]
+	@$(VENV)/bin/octavo pull smollm2
 	@$(PY) -m pytest $(PYTEST_ARGS)
 
 test-tools: $(VENV)/.octavo-tested ## install the test tools, run nothing

@@ -10,6 +10,7 @@ from engine.errors import InvalidRequest, ModelError
 from server.errors import GenerationFailed
 from server.flag_reading import FlagError, serve_config
 from server.flags import GENERATE_FLAGS, SERVE_FLAGS, add_flags
+from server.machine import this_machine
 from server.model_store import DEFAULT_MODEL, aliases, pull_model
 from server.version import version
 
@@ -94,7 +95,7 @@ def make_parser() -> ArgumentParser:
 def _serve(flags: Namespace) -> int:
     from server.serve import serve  # noqa: PLC0415
 
-    return serve(serve_config(flags, os.environ))
+    return serve(serve_config(flags, os.environ, this_machine()))
 
 
 def _generate(flags: Namespace) -> int:

@@ -13,7 +13,7 @@ from server.config import (
     ServerConfig,
     TlsFiles,
 )
-from server.machine import available_memory, default_device
+from server.machine import Machine
 
 API_KEY_VARIABLE = "OCTAVO_API_KEY"
 
@@ -22,14 +22,14 @@ class FlagError(Exception):
     """Flags that cannot be used together, or a flag whose file is wrong; the message names it."""
 
 
-def serve_config(flags: Namespace, environment: Mapping[str, str]) -> ServeConfig:
+def serve_config(flags: Namespace, environment: Mapping[str, str], machine: Machine) -> ServeConfig:
     """Raises FlagError."""
-    device = device_of(flags)
+    device = device_of(flags, machine)
     return ServeConfig(
         model=flags.model,
         listen=_listen(flags),
         http=_http(flags, environment),
-        engine=engine_config(flags, device),
+        engine=engine_config(flags, device, machine),
         device=device,
         threads=flags.threads,
         grace_seconds=flags.grace,
@@ -37,15 +37,15 @@ def serve_config(flags: Namespace, environment: Mapping[str, str]) -> ServeConfi
     )
 
 
-def device_of(flags: Namespace) -> Device:
-    return default_device() if flags.device == "auto" else Device(flags.device)
+def device_of(flags: Namespace, machine: Machine) -> Device:
+    return machine.default_device if flags.device == "auto" else Device(flags.device)
 
 
-def engine_config(flags: Namespace, device: Device) -> EngineConfig:
+def engine_config(flags: Namespace, device: Device, machine: Machine) -> EngineConfig:
     on_gpu = device is Device.GPU
     kv_dtype = KVDtype(flags.kv_dtype or (KVDtype.FLOAT16 if on_gpu else KVDtype.FLOAT32))
     return EngineConfig(
-        kv_cache_bytes=flags.kv_cache_memory.of(available_memory()),
+        kv_cache_bytes=flags.kv_cache_memory.of(machine.available_memory),
         page_size=flags.page_size or (32 if on_gpu else 16),
         max_num_seqs=flags.max_num_seqs,
         max_num_batched_tokens=flags.max_num_batched_tokens or (2048 if on_gpu else 512),

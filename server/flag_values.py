@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[KMGT]i?B|B)?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%|[KMGT]i?B|B)?", re.IGNORECASE)
 _UNITS = ("B", "KIB", "MIB", "GIB", "TIB")
 
 IntParser = Callable[[str], int]
@@ -34,7 +34,7 @@ def whole(low: int, high: int | None = None) -> IntParser:
     wanted = f"a whole number from {low} on" if high is None else f"a whole number, {low} to {high}"
 
     def parse(text: str) -> int:
-        if not re.fullmatch(r"[+-]?\d+", text.strip()):
+        if not re.fullmatch(r"[+-]?[0-9]+", text.strip()):
             raise ArgumentTypeError(f"{text!r} is not {wanted}")
         value = int(text)
         if value < low or (high is not None and value > high):

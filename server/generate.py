@@ -19,6 +19,7 @@ from server.detokenizer import Detokenizer
 from server.errors import GenerationFailed
 from server.flag_reading import device_of, engine_config
 from server.logs import configure_logging
+from server.machine import this_machine
 from server.model_store import resolve_model
 from server.stop_strings import StopStrings
 from server.tokenizer import Tokenizer
@@ -38,9 +39,10 @@ async def _generate(flags: Namespace, prompt: str) -> None:
     path = resolve_model(flags.model).path
     tokenizer = load_tokenizer(path)
     prompt_ids = _prompt_ids(tokenizer, flags, prompt)
-    device = device_of(flags)
+    machine = this_machine()
+    device = device_of(flags, machine)
     select_device(device, flags.threads)
-    engine = await build_engine(path, engine_config(flags, device), _NoObserver())
+    engine = await build_engine(path, engine_config(flags, device, machine), _NoObserver())
     try:
         async for text in _texts(engine, tokenizer, prompt_ids, flags):
             print(text, end="", flush=True)

