@@ -60,8 +60,8 @@ def _q8_0(blocks: mx.array) -> Weight:
 def _q2_k(blocks: mx.array) -> Weight:
     sixteenths = blocks[..., :16]  # per group of 16: low half the scale, high half the minimum
     codes = _bit_fields(blocks[..., 16:80], 2, run=32)
-    scales = _half(blocks, 80)[..., None] * (sixteenths & 15)
-    minima = _half(blocks, 82)[..., None] * (sixteenths >> 4)
+    scales = _wide_half(blocks, 80) * (sixteenths & 15)
+    minima = _wide_half(blocks, 82) * (sixteenths >> 4)
     return _dense(codes, scales, minima)
 
 
@@ -71,7 +71,7 @@ def _q3_k(blocks: mx.array) -> Weight:
     codes = (low | (high << 2)).astype(mx.float32) - 4
     packed = blocks[..., 96:108]  # 16 scales: their low 4 bits, then their high 2
     sixbit = _bit_fields(packed[..., :8], 4) | (_bit_fields(packed[..., 8:], 2) << 4)
-    scales = _half(blocks, 108)[..., None] * (sixbit.astype(mx.float32) - 32)
+    scales = _wide_half(blocks, 108) * (sixbit.astype(mx.float32) - 32)
     return _dense(codes, scales, mx.zeros_like(scales))
 
 
@@ -91,7 +91,7 @@ def _q6_k(blocks: mx.array) -> Weight:
     low = _bit_fields(blocks[..., :128], 4, run=64)
     high = _bit_fields(blocks[..., 128:192], 2, run=32)
     codes = (low | (high << 4)).astype(mx.float32) - 32
-    scales = _half(blocks, 208)[..., None] * blocks[..., 192:208].view(mx.int8)
+    scales = _wide_half(blocks, 208) * blocks[..., 192:208].view(mx.int8)
     return _dense(codes, scales, mx.zeros_like(scales))
 
 
@@ -102,6 +102,11 @@ def _half(blocks: mx.array, start: int) -> mx.array:
     return halves
 
 
+def _wide_half(blocks: mx.array, start: int) -> mx.array:
+    """The same in float32, for products with the scales of groups: [N, B, 1]."""
+    return _half(blocks, start).astype(mx.float32)[..., None]
+
+
 def _bit_fields(packed: mx.array, bits: int, run: int | None = None) -> mx.array:
     """Codes packed by runs: in each run of `run` bytes first all lowest fields, then the next.
 
@@ -110,7 +115,8 @@ def _bit_fields(packed: mx.array, bits: int, run: int | None = None) -> mx.array
     rows, blocks, size = packed.shape
     runs = packed.reshape(rows, blocks, -1, 1, run or size)
     shifts = mx.arange(0, 8, bits, dtype=mx.uint8)[:, None]
-    return ((runs >> shifts) & (2**bits - 1)).reshape(rows, blocks, -1)
+    mask = (1 << bits) - 1
+    return ((runs >> shifts) & mask).reshape(rows, blocks, -1)
 
 
 def _five_bits(low: mx.array, high: mx.array) -> mx.array:
@@ -127,9 +133,7 @@ def _k_scales(blocks: mx.array) -> tuple[mx.array, mx.array]:
     s, m, mixed = blocks[..., 4:8], blocks[..., 8:12], blocks[..., 12:16]
     scales = mx.concatenate([s & 63, (mixed & 15) | ((s >> 6) << 4)], axis=-1)
     minima = mx.concatenate([m & 63, (mixed >> 4) | ((m >> 6) << 4)], axis=-1)
-    d = _half(blocks, 0).astype(mx.float32)[..., None]
-    dmin = _half(blocks, 2).astype(mx.float32)[..., None]
-    return d * scales, -dmin * minima
+    return _wide_half(blocks, 0) * scales, -_wide_half(blocks, 2) * minima
 
 
 def _affine(codes: mx.array, scales: mx.array, biases: mx.array, bits: int) -> Weight:
@@ -143,7 +147,7 @@ def _affine(codes: mx.array, scales: mx.array, biases: mx.array, bits: int) -> W
 def _dense(codes: mx.array, scales: mx.array, minima: mx.array) -> Weight:
     """scale * code - minimum in groups of 16: codes [N, B, 256], the others [N, B, 16]."""
     groups = codes.reshape(*scales.shape, 16).astype(mx.float32)
-    values = scales.astype(mx.float32)[..., None] * groups - minima.astype(mx.float32)[..., None]
+    values = scales[..., None] * groups - minima[..., None]
     return DenseWeight(values.reshape(len(codes), -1).astype(mx.float16))
 
 

@@ -14,7 +14,7 @@ from engine.models.json_file import read_json_object
 from engine.models.model_config import ModelConfig
 from engine.models.safetensors_header import TensorEntry, read_header
 from engine.models.tensors import DenseWeight, QuantizedWeight, Weight
-from engine.models.weight_files import weight_files
+from engine.models.weight_files import config_file, weight_files
 
 FLOAT_DTYPES = ("F32", "F16", "BF16")
 FOREIGN_SUFFIXES = {
@@ -32,7 +32,8 @@ class SafetensorsFolder:
 
     def __init__(self, folder: Path) -> None:
         self.label = str(folder)
-        config = Fields(read_json_object(folder / "config.json"), str(folder / "config.json"))
+        path = config_file(folder)
+        config = Fields(read_json_object(path), str(path))
         self.config: ModelConfig = parse_config(config, folder_eos_token_ids(folder))
         self._affine = AffineConfig(config)
         self._entries: dict[str, TensorEntry] = {}

@@ -7,6 +7,7 @@ from engine.errors import ModelError
 from engine.models.json_file import read_json_object
 
 INDEX = "model.safetensors.index.json"
+SUPPORTED = "safetensors and GGUF weights are supported"
 SHARD = re.compile(r"-(\d+)-of-(\d+)\.safetensors$")
 
 
@@ -20,6 +21,13 @@ def weight_files(folder: Path) -> list[Path]:
         raise ModelError(f"{folder}: {_what_is_there_instead(folder)}")
     _require_all_shards(files)
     return files
+
+
+def config_file(folder: Path) -> Path:
+    """config.json of a folder; raises ModelError if it is not there."""
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder}: config.json is missing{_gguf_hint(folder)}")
+    return folder / "config.json"
 
 
 def _indexed(folder: Path) -> list[Path]:
@@ -40,11 +48,15 @@ def _require_all_shards(files: list[Path]) -> None:
 
 
 def _what_is_there_instead(folder: Path) -> str:
-    supported = "safetensors and GGUF weights are supported"
-    gguf = sorted(folder.glob("*.gguf"))
-    if gguf:
-        return f"no safetensors here; give the path of the GGUF file itself: {gguf[0]}"
+    hint = _gguf_hint(folder)
+    if hint:
+        return f"no safetensors here{hint}"
     for pattern in ("*.bin", "*.pth", "*.pt", "*.npz"):
         if any(folder.glob(pattern)):
-            return f"only {pattern} weights here; {supported}"
-    return f"no weights here; {supported}"
+            return f"only {pattern} weights here; {SUPPORTED}"
+    return f"no weights here; {SUPPORTED}"
+
+
+def _gguf_hint(folder: Path) -> str:
+    files = sorted(folder.glob("*.gguf"))
+    return f"; give the path of the GGUF file itself: {files[0]}" if files else ""

@@ -40,17 +40,19 @@ GGUF_NAMES = {
 TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
-def tiny_gguf(
+def tiny_gguf(  # noqa: PLR0913 - each says another thing of the file
     path: Path,
     model: TinyModel | None = None,
     *,
     quantization: str = "F32",
     types: Mapping[str, str] | None = None,
     metadata: Mapping[str, object] | None = None,
+    tensors: Mapping[str, np.ndarray] | None = None,
 ) -> Path:
     """Writes a GGUF file; `types` by GGUF tensor name override `quantization` (matrices only).
 
-    `metadata` adds keys: str, float, int and bool values.
+    `metadata` adds or replaces keys (str, float, int and bool values), `tensors` adds F32 tensors.
+    A type that the gguf package cannot write is filled with zero bytes.
     """
     model = model or TinyModel("llama")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +65,8 @@ def tiny_gguf(
         name = gguf_name(hf_name)
         wanted = (types or {}).get(name, quantization if value.ndim == 2 else "F32")
         _write_tensor(writer, name, _as_stored(model, hf_name, value), wanted)
+    for name, value in (tensors or {}).items():
+        writer.add_tensor(name, value.astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -95,7 +99,11 @@ def _as_stored(model: TinyModel, hf_name: str, value: np.ndarray) -> np.ndarray:
 
 def _write_tensor(writer: gguf.GGUFWriter, name: str, value: np.ndarray, type_name: str) -> None:
     kind = gguf.GGMLQuantizationType[type_name]
-    writer.add_tensor(name, gguf.quantize(value, kind), raw_dtype=kind)
+    try:
+        data = gguf.quantize(value, kind)
+    except NotImplementedError:
+        data = np.zeros(gguf.quant_shape_to_byte_shape(value.shape, kind), np.uint8)
+    writer.add_tensor(name, data, raw_dtype=kind)
 
 
 def _write_shape(writer: gguf.GGUFWriter, model: TinyModel) -> None:
@@ -129,11 +137,7 @@ def _write_tokenizer(writer: gguf.GGUFWriter) -> None:
 
 
 def _add(writer: gguf.GGUFWriter, key: str, value: object) -> None:
-    if isinstance(value, bool):
-        writer.add_bool(key, value)
-    elif isinstance(value, int):
-        writer.add_uint32(key, value)
-    elif isinstance(value, float):
-        writer.add_float32(key, value)
-    else:
-        writer.add_string(key, str(value))
+    kinds = {bool: "BOOL", int: "UINT32", float: "FLOAT32", str: "STRING"}
+    for keys in writer.kv_data:
+        keys.pop(key, None)  # the writer refuses a key that is there
+    writer.add_key_value(key, value, gguf.GGUFValueType[kinds[type(value)]])

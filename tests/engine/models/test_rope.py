@@ -1,6 +1,7 @@
 """Rotary embedding: published formulas, and the numbers that transformers computes from them."""
 
 import math
+from itertools import pairwise
 
 import mlx.core as mx
 import pytest
@@ -25,7 +26,7 @@ def test_plain_frequencies_fall_from_one_by_equal_ratios():
     frequencies = PLAIN.inverse_frequencies()
     assert len(frequencies) == 32
     assert frequencies[0] == 1.0
-    ratios = [b / a for a, b in zip(frequencies, frequencies[1:], strict=False)]
+    ratios = [b / a for a, b in pairwise(frequencies)]
     assert ratios == pytest.approx([10000 ** (-1 / 32)] * 31)
 
 
