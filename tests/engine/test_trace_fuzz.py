@@ -21,7 +21,7 @@ from tests.support.trace import Arrival, TraceShape, make_trace
 PAGE_SIZE = 16
 SHAPE = TraceShape(
     head_lengths=(0, PAGE_SIZE, 2 * PAGE_SIZE, 3 * PAGE_SIZE),
-    body_lengths=(8, 100, 900),
+    body_lengths=(8, 60, 400),
     max_tokens=(1, 12, 40),
     vocab_size=256,
     max_n=2,
@@ -34,7 +34,7 @@ CONFIG = EngineConfig(0, page_size=PAGE_SIZE, max_num_seqs=12, max_num_batched_t
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> CausalLM:
     folder = tmp_path_factory.mktemp("long")
-    return load_model(tiny_llama(folder, max_position_embeddings=1024)).model
+    return load_model(tiny_llama(folder, max_position_embeddings=512)).model
 
 
 def engine_with(model: CausalLM, num_pages: int, *, prefix_cache: bool) -> Engine:
