@@ -1,10 +1,14 @@
 """The command `octavo`: reads the command line and calls what does the work."""
 
+import logging
 import os
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
 
 from engine.errors import InvalidRequest, ModelError
 from server.errors import GenerationFailed
@@ -18,13 +22,22 @@ FAILED = 1
 USAGE_ERROR = 2  # also for a model that cannot be loaded
 
 
+def run() -> NoReturn:
+    """The process's entry. It ends without waiting for a thread whose work nobody needs any more."""
+    code = main()
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 done, 1 failed, 2 wrong usage or a model that cannot be loaded."""
     parser = make_parser()
     flags = parser.parse_args(arguments)
     command: Callable[[Namespace], int] = flags.command
     try:
-        return command(flags)
+        with _exit_on_sigterm():
+            return command(flags)
     except FlagError as error:
         parser.error(str(error))
     except (ModelError, InvalidRequest) as error:
@@ -36,6 +49,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("octavo: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
+
+
+@contextmanager
+def _exit_on_sigterm() -> Iterator[None]:
+    """Ends what runs as an exception would, so that half-fetched files and pip go too."""
+
+    def exit_now(number: int, _: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, exit_now)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def make_parser() -> ArgumentParser:
@@ -110,6 +137,6 @@ def _pull(flags: Namespace) -> int:
 
 
 def _doctor(_: Namespace) -> int:
-    from server.doctor import examine  # noqa: PLC0415
+    from server.doctor import examine, findings  # noqa: PLC0415
 
-    return examine()
+    return examine(findings())

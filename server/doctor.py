@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import ModelError
@@ -23,9 +23,8 @@ class Finding:
     remedy: str = ""
 
 
-def examine() -> int:
+def examine(findings: Sequence[Finding]) -> int:
     """Prints every finding; returns 0 if all is well, else 1."""
-    findings = list(_findings())
     for finding in findings:
         print(f"{'FAIL' if finding.remedy else 'ok  '}  {finding.what}")
         if finding.remedy:
@@ -33,11 +32,15 @@ def examine() -> int:
     return int(any(finding.remedy for finding in findings))
 
 
-def _findings() -> Iterator[Finding]:
-    yield Finding(f"octavo {version()}, Python {platform.python_version()} in {sys.prefix}")
-    yield Finding(f"{platform.system()} {platform.release()} on {platform.machine()}")
-    for check in (_kernels, _memory, _default_port, _default_model):
-        yield check()
+def findings() -> list[Finding]:
+    return [
+        Finding(f"octavo {version()}, Python {platform.python_version()} in {sys.prefix}"),
+        Finding(f"{platform.system()} {platform.release()} on {platform.machine()}"),
+        _kernels(),
+        _memory(),
+        port_finding(ListenConfig()),
+        _default_model(),
+    ]
 
 
 def _kernels() -> Finding:
@@ -60,8 +63,7 @@ def _memory() -> Finding:
     return Finding(what, "" if available >= _SMALLEST_MEMORY else "free some: 1 GiB is the least")
 
 
-def _default_port() -> Finding:
-    config = ListenConfig()
+def port_finding(config: ListenConfig) -> Finding:
     try:
         listen(config).close()
     except ListenError as error:
