@@ -101,14 +101,40 @@ def _answer(operation: Operation) -> Json:
         content[operation.text_media] = {"examples": _examples(operation.answer_examples)}
     if operation.chunk is not None:
         content["text/event-stream"] = {
-            "schema": {
-                "type": "string",
-                "description": f"Events of one {operation.chunk.__name__} each, then [DONE]; "
-                "comment lines while nothing is ready.",
-            },
-            "examples": {"stream": {"value": operation.stream_example}},
+            "schema": _event_schema(operation.chunk),
+            "examples": _examples(_example_events(operation.stream_example)),
         }
     return {"description": "The answer.", "headers": REQUEST_ID, "content": content}
+
+
+def _event_schema(chunk: type[BaseModel]) -> Json:
+    told = [{"$ref": REF.format(model=model.__name__)} for model in (chunk, ErrorEnvelope)]
+    return {
+        "description": "One event. Between events there may be comment lines, which keep the "
+        "connection open. The last event of a good stream is [DONE]; of another, an error.",
+        "type": "object",
+        "required": ["data"],
+        "properties": {
+            "data": {
+                "anyOf": [
+                    {"const": "[DONE]"},
+                    {
+                        "type": "string",
+                        "contentMediaType": "application/json",
+                        "contentSchema": {"anyOf": told},
+                    },
+                ]
+            }
+        },
+    }
+
+
+def _example_events(stream: str) -> Json:
+    lines = [line for line in stream.split("\n") if line]
+    return {
+        f"event_{place}": {"data": line.removeprefix("data: ")}
+        for place, line in enumerate(lines, start=1)
+    }
 
 
 def _refusals(operation: Operation) -> Json:

@@ -35,7 +35,7 @@ class Operation:
     body: type[RequestModel] | None = None
     body_examples: Examples = field(default_factory=dict)
     chunk: type[ResponseModel] | None = None  # of its event stream, where it can stream
-    stream_example: str | None = None
+    stream_example: str = ""
     text_media: str | None = None  # of a text answer
     path_parameter: str | None = None
     refusals: tuple[str, ...] = ()  # keys of REFUSALS

@@ -5,12 +5,14 @@ nesting deeper than MAX_DEPTH, anything but an object at the top.
 """
 
 import json
+import math
 from collections import Counter
 from typing import NoReturn
 
 from engine.errors import InvalidRequest
 
 MAX_DEPTH = 64
+EXACT = 2**53  # below it every integer is a float of its own
 
 
 def parse_object(body: bytes) -> dict[str, object]:
@@ -39,7 +41,7 @@ def _parse(text: str) -> object:
             text,
             object_pairs_hook=_without_duplicates,
             parse_constant=_refuse_constant,
-            parse_float=_finite,
+            parse_float=_number,
         )
     except json.JSONDecodeError as error:
         raise InvalidRequest(
@@ -67,11 +69,12 @@ def _refuse_constant(name: str) -> NoReturn:
     raise InvalidRequest(f"The request body has {name}, which is not JSON.")
 
 
-def _finite(text: str) -> float:
+def _number(text: str) -> int | float:
+    """5.0 is the integer 5: JSON has one kind of number, and some clients write all of them so."""
     number = float(text)
-    if number in (float("inf"), float("-inf")):
+    if not math.isfinite(number):
         raise InvalidRequest("The request body has a number out of range.")
-    return number
+    return int(number) if number.is_integer() and abs(number) < EXACT else number
 
 
 def _check_depth(value: object) -> None:

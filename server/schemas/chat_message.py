@@ -12,7 +12,7 @@ class TextPart(RequestModel):
     text: str
 
 
-TextParts = Annotated[list[TextPart], Field(max_length=4096, fail_fast=True)]
+TextParts = Annotated[list[TextPart], Field(max_length=256, fail_fast=True)]
 Name = Annotated[str, Field(max_length=512)]
 
 
@@ -44,4 +44,4 @@ class AssistantMessage(RequestModel):
 
 
 Message = Annotated[SystemMessage | UserMessage | AssistantMessage, Field(discriminator="role")]
-Messages = Annotated[list[Message], Field(min_length=1, max_length=4096, fail_fast=True)]
+Messages = Annotated[list[Message], Field(min_length=1, max_length=2048, fail_fast=True)]

@@ -57,7 +57,7 @@ class SamplingFields(RequestModel):
         Annotated[
             dict[TokenKey, Bias],
             Field(
-                max_length=1024,
+                max_length=300,
                 fail_fast=True,
                 json_schema_extra={"propertyNames": {"pattern": "^[0-9]{1,9}$"}},
             ),

@@ -45,8 +45,8 @@ FIELDS = {
     "top_k": [-2, 1.5, "3", True, 2**40],
     "min_p": [-0.1, 1.1],
     "seed": [1.5, "7", True, 2**70],
-    "n": [0, -1, 129, 1.0, True, "1"],
-    "max_tokens": [-1, 1.0, "5", True, 10**30],
+    "n": [0, -1, 129, 1.5, True, "1"],
+    "max_tokens": [-1, 1.5, "5", True, 10**30],
     "min_tokens": [-1, 17],
     "stop_token_ids": [[-1], [10**6], ["a"], [True], list(range(65)), "5"],
     "presence_penalty": [-2.1, 2.1, "x"],
@@ -193,6 +193,14 @@ async def test_a_missing_field_is_named(
     error = error_of(response)
     assert error["param"] == param
     assert error["message"] == f"'{param}' is required."
+
+
+async def test_an_integer_may_be_written_with_a_fraction_of_nothing(
+    client: httpx.AsyncClient,
+) -> None:
+    body = completion([5.0, 6.0], max_tokens=3.0, n=1.0, seed=1e3)
+    response = await client.post("/v1/completions", json=body)
+    assert response.json()["usage"]["completion_tokens"] == 3
 
 
 async def test_a_refusal_is_a_plain_answer_even_for_a_stream(client: httpx.AsyncClient) -> None:
