@@ -4,19 +4,19 @@ from collections.abc import Mapping
 
 Examples = Mapping[str, object]
 
-_USAGE = {
+_USAGE: Examples = {
     "prompt_tokens": 5,
     "completion_tokens": 2,
     "total_tokens": 7,
     "prompt_tokens_details": {"cached_tokens": 0},
 }
-_CHAT_USAGE = {
+_CHAT_USAGE: Examples = {
     "prompt_tokens": 31,
     "completion_tokens": 2,
     "total_tokens": 33,
     "prompt_tokens_details": {"cached_tokens": 16},
 }
-_CARD = {
+_CARD: Examples = {
     "id": "smollm2",
     "object": "model",
     "created": 1760000000,
@@ -158,4 +158,4 @@ METRICS = (
     "# TYPE octavo_requests_running gauge\n"
     "octavo_requests_running 3.0\n"
 )
-PAGES = {"num_pages": 1024, "free": 1000, "used": 24, "cached": 0}
+PAGES: Examples = {"num_pages": 1024, "free": 1000, "used": 24, "cached": 0}

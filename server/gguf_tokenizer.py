@@ -17,7 +17,12 @@ _Kind = TypeVar("_Kind")
 _Json = dict[str, object]
 
 _UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4  # of tokenizer.ggml.token_type
-_NO_STRIP: _Json = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
+_NO_STRIP: Mapping[str, object] = {
+    "lstrip": False,
+    "rstrip": False,
+    "single_word": False,
+    "normalized": False,
+}
 
 # How a text is cut into words before merging, by tokenizer.ggml.pre.
 _LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"

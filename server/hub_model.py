@@ -12,7 +12,7 @@ from huggingface_hub.errors import (
 
 from engine.errors import ModelError
 
-_WANTED = ["*.json", "*.jinja", "*.safetensors"]
+_WANTED = ("*.json", "*.jinja", "*.safetensors")
 
 
 def fetch_from_hub(repository: str) -> Path:
@@ -21,7 +21,7 @@ def fetch_from_hub(repository: str) -> Path:
     Raises ModelError in one line.
     """
     try:
-        return Path(snapshot_download(repository, allow_patterns=_WANTED))
+        return Path(snapshot_download(repository, allow_patterns=list(_WANTED)))
     except GatedRepoError as error:
         raise ModelError(f"{repository}: the hub asks for a licence or a login first") from error
     except RepositoryNotFoundError as error:

@@ -4,6 +4,7 @@ import os
 import socket
 import ssl
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from server.config import ListenConfig, TlsFiles
 
 _BACKLOG = 2048  # connections that wait to be accepted
 _PROBE_SECONDS = 0.5
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_WILDCARDS: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 Address = tuple[str, int] | tuple[str, int, int, int]
 
@@ -69,7 +70,7 @@ def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Address]:
     except (OSError, UnicodeError) as error:
         raise ListenError(f"--host {host}: no such address on this machine") from error
     family, _, _, _, address = found[0]
-    return family, (str(address[0]), port, *address[2:])  # type: ignore[return-value]
+    return family, (str(address[0]), port, *address[2:])
 
 
 def _listen_on(family: socket.AddressFamily, address: Address, where: str) -> socket.socket:

@@ -23,7 +23,7 @@ router = APIRouter()
 
 API_VERSION = "1"
 REF = "#/components/schemas/{model}"
-REQUEST_ID: Json = {
+REQUEST_ID: Mapping[str, object] = {
     "X-Request-Id": {
         "description": "The client's own X-Request-Id where it is short and plain, else a new one.",
         "schema": {"type": "string"},

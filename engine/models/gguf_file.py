@@ -8,6 +8,7 @@ which is aligned. (The format: ggml's docs/gguf.md.)
 
 import mmap
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from engine.models.gguf_types import GGMLType, ggml_type
 
 SUPPORTED_VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
-SCALARS = {
+SCALARS: Mapping[int, str] = {
     0: "B",
     1: "b",
     2: "H",

@@ -1,5 +1,6 @@
 """ggml's tensor types: `block_size` values along a row are stored in `block_bytes` bytes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -15,7 +16,7 @@ def ggml_type(type_id: int) -> GGMLType | None:
     return _TYPES.get(type_id)
 
 
-_TYPES = {
+_TYPES: Mapping[int, GGMLType] = {
     0: GGMLType("F32", 1, 4),
     1: GGMLType("F16", 1, 2),
     2: GGMLType("Q4_0", 32, 18),

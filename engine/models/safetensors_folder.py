@@ -1,6 +1,6 @@
 """A checkpoint folder in Hugging Face's layout: config.json and safetensors, MLX-quantised or not."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import mlx.core as mx
@@ -17,7 +17,7 @@ from engine.models.tensors import DenseWeight, QuantizedWeight, Weight
 from engine.models.weight_files import config_file, weight_files
 
 FLOAT_DTYPES = ("F32", "F16", "BF16")
-FOREIGN_SUFFIXES = {
+FOREIGN_SUFFIXES: Mapping[str, str] = {
     ".qweight": "AWQ or GPTQ",
     ".qzeros": "AWQ or GPTQ",
     ".weight_scale_inv": "block float8",
