@@ -38,14 +38,6 @@ ROUTERS = (
     probes.router,
     openapi.router,
 )
-# The framework would send spans where environment variables say so; /metrics tells all there is.
-NO_TELEMETRY: TelemetryConfig = {
-    "tracing": False,
-    "metrics": False,
-    "logs": False,
-    "operation_spans": False,
-    "auto_configure": False,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +81,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        telemetry=NO_TELEMETRY,
+        telemetry=_no_telemetry(),
         lifespan=_lifespan,
     )
     app.state.context = context
@@ -97,6 +89,17 @@ def create_app(
     _add_error_answers(app)
     _add_middleware(app, config, metrics, around.monotonic_clock)
     return app
+
+
+def _no_telemetry() -> TelemetryConfig:
+    """The framework would send spans where environment variables say so; /metrics tells all there is."""
+    return {
+        "tracing": False,
+        "metrics": False,
+        "logs": False,
+        "operation_spans": False,
+        "auto_configure": False,
+    }
 
 
 def active_requests(app: FastAPI) -> ActiveRequests:
