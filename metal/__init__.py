@@ -15,8 +15,11 @@ from metal.ops import (
     paged_attention,
     paged_cache_update,
     quantized_linear,
+    rms_norm,
+    rotary,
     set_instruction_level,
     set_num_threads,
+    silu_mul,
 )
 from metal.packing import PackedLinear, PackedQuantized, pack_linear, pack_quantized
 
@@ -33,6 +36,9 @@ __all__ = [
     "paged_attention",
     "paged_cache_update",
     "quantized_linear",
+    "rms_norm",
+    "rotary",
     "set_instruction_level",
     "set_num_threads",
+    "silu_mul",
 ]

@@ -138,6 +138,34 @@ def embedding(weight: PackedLinear | PackedQuantized, ids: mx.array) -> mx.array
     )
 
 
+def rms_norm(x: mx.array, weight: mx.array, eps: float) -> mx.array:
+    """``x * weight / sqrt(mean(x^2) + eps)`` over the last axis (arXiv 1910.07467), on the CPU.
+
+    ``x`` float32 [T, D] or [T, H, D]; ``weight`` float32 [D] or, for heads, [H, D].
+    The rows ``x[t]`` may lie apart, as in a slice of a wider matrix.
+    Raises ValueError for shapes or dtypes that do not fit.
+    """
+    return _ext.rms_norm(x, weight, eps)
+
+
+def rotary(x: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
+    """Each pair (x[i], x[i + D/2]) of the heads turned by its angle (arXiv 2104.09864), on the CPU.
+
+    ``x`` float32 [T, H, D], whose rows ``x[t]`` may lie apart; ``cos`` and ``sin`` float32 [T, D/2].
+    Raises ValueError for shapes or dtypes that do not fit.
+    """
+    return _ext.rotary(x, cos, sin)
+
+
+def silu_mul(gate_up: mx.array) -> mx.array:
+    """``gate / (1 + exp(-gate)) * up`` (arXiv 2002.05202) on the CPU.
+
+    ``gate_up`` float32 [T, 2 I] holds gate and up side by side; gives float32 [T, I].
+    Raises ValueError for shapes or dtypes that do not fit.
+    """
+    return _ext.silu_mul(gate_up)
+
+
 def instruction_level() -> str:
     """The level whose CPU kernels run: "plain", "avx2", "avx512" or "neon"."""
     return _ext.instruction_level()

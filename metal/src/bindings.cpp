@@ -11,6 +11,9 @@
 #include "paged_attention.h"
 #include "paged_cache_update.h"
 #include "quantized_linear.h"
+#include "rms_norm.h"
+#include "rotary.h"
+#include "silu_mul.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -54,6 +57,12 @@ void bind_linear_ops(nb::module_& m) {
       "words"_a, "scales"_a, "biases"_a, "ids"_a, nb::kw_only(), "out_features"_a, "group_size"_a, "bits"_a);
 }
 
+void bind_row_ops(nb::module_& m) {
+  m.def("rms_norm", &rms_norm, "x"_a, "weight"_a, "eps"_a);
+  m.def("rotary", &rotary, "x"_a, "cos"_a, "sin"_a);
+  m.def("silu_mul", &silu_mul, "gate_up"_a);
+}
+
 void set_num_threads(int n) {
   if (n < 1) {
     throw std::invalid_argument("[set_num_threads] expected at least 1 thread, got " + std::to_string(n));
@@ -75,5 +84,6 @@ NB_MODULE(_ext, m) {
   m.attr("mlx_version") = OCTAVO_MLX_VERSION;
   bind_paged_ops(m);
   bind_linear_ops(m);
+  bind_row_ops(m);
   bind_machine(m);
 }

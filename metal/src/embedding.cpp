@@ -40,7 +40,7 @@ void Embedding::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
       .n = out_features_,
       .k = out.shape(1),
   };
-  dispatch_kernel(stream(), cpu::kernels().embedding, args, out.shape(0), 16);
+  dispatch_kernel(stream(), cpu::kernels().embedding, args, out.shape(0), int64_t{4} * args.k);
 }
 
 void Embedding::eval_gpu(const std::vector<mx::array>&, mx::array&) {
@@ -61,7 +61,7 @@ void QuantizedEmbedding::eval_cpu(const std::vector<mx::array>& inputs, mx::arra
       .bits = quantization_.bits,
       .group_size = quantization_.group_size,
   };
-  dispatch_kernel(stream(), cpu::kernels().quantized_embedding, args, out.shape(0), 16);
+  dispatch_kernel(stream(), cpu::kernels().quantized_embedding, args, out.shape(0), int64_t{4} * args.k);
 }
 
 void QuantizedEmbedding::eval_gpu(const std::vector<mx::array>&, mx::array&) {

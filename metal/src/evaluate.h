@@ -21,13 +21,18 @@ inline cpu::Element element_of(const mx::array& a) {
                                      : cpu::Element::float32;
 }
 
-// Queues kernel(args, begin, end) over [0, units) on the stream's thread. MLX keeps the buffers alive until it ran.
+// Work that is worth waking another thread for, in numbers read or multiply-adds / 8.
+constexpr int64_t kPieceOfWork = 16384;
+
+// Queues kernel(args, begin, end) over [0, units) on the stream's thread, in pieces of at least kPieceOfWork.
+// MLX keeps the buffers of inputs and outputs alive until the kernel ran.
 template <typename Args>
-void dispatch_kernel(
-    mx::Stream stream, void (*kernel)(const Args&, int64_t, int64_t), const Args& args, int64_t units, int64_t piece) {
+void dispatch_kernel(mx::Stream stream, void (*kernel)(const Args&, int64_t, int64_t), const Args& args, int64_t units,
+                     int64_t work_per_unit) {
   if (units == 0) {
     return;
   }
+  int64_t piece = (kPieceOfWork + work_per_unit - 1) / work_per_unit;
   mx::cpu::get_command_encoder(stream).dispatch([kernel, args, units, piece] {
     cpu::thread_pool().run(units, piece, [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
   });

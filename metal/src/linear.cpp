@@ -40,7 +40,8 @@ void Linear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
       .n = out.shape(-1),
       .k = x.shape(-1),
   };
-  dispatch_kernel(stream(), cpu::kernels().linear, args, cpu::linear_units(args.m, args.n), 4);
+  dispatch_kernel(stream(), cpu::kernels().linear, args, cpu::linear_units(args.m, args.n),
+                  cpu::linear_work_per_unit(args.m, args.k));
 }
 
 void Linear::eval_gpu(const std::vector<mx::array>&, mx::array&) {

@@ -7,6 +7,7 @@
 #include "cpu/attention_plan.h"
 #include "cpu/instruction_level.h"
 #include "evaluate.h"
+#include "token_rows.h"
 
 namespace octavo {
 
@@ -86,9 +87,8 @@ mx::array paged_attention(const mx::array& q, const mx::array& key_pages, const 
   check_options(q, options, sinks);
   auto stream = mx::to_stream({});
   auto contiguous = [&](const mx::array& a) { return mx::contiguous(a, false, stream); };
-  std::vector<mx::array> inputs{contiguous(q),           key_pages,
-                                value_pages,             contiguous(block_table),
-                                contiguous(context_lens), contiguous(query_start_locs)};
+  std::vector<mx::array> inputs{
+      q, key_pages, value_pages, contiguous(block_table), contiguous(context_lens), contiguous(query_start_locs)};
   if (sinks) {
     inputs.push_back(contiguous(mx::astype(*sinks, mx::float32, stream)));
   }
@@ -96,7 +96,7 @@ mx::array paged_attention(const mx::array& q, const mx::array& key_pages, const 
 }
 
 void PagedAttention::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
-  const mx::array& q = inputs[0];
+  TokenRows q = token_rows(inputs[0], stream());
   const mx::array& key_pages = inputs[1];
   const mx::array& value_pages = inputs[2];
   const mx::array& block_table = inputs[3];
@@ -104,7 +104,7 @@ void PagedAttention::eval_cpu(const std::vector<mx::array>& inputs, mx::array& o
   checks.row_contiguous("value_pages", value_pages);
   out.set_data(mx::allocator::malloc(out.nbytes()));
   cpu::Attention args{
-      .q = q.data<void>(),
+      .q = q.array.data<void>(),
       .key_pages = key_pages.data<void>(),
       .value_pages = value_pages.data<void>(),
       .block_table = block_table.data<int32_t>(),
@@ -114,14 +114,15 @@ void PagedAttention::eval_cpu(const std::vector<mx::array>& inputs, mx::array& o
       .out = out.data<void>(),
       .units = nullptr,
       .merges = nullptr,
+      .q_stride = q.stride,
       .partials = nullptr,
-      .q_type = element_of(q),
+      .q_type = element_of(out),
       .page_type = element_of(key_pages),
-      .num_tokens = q.shape(0),
+      .num_tokens = out.shape(0),
       .num_rows = block_table.shape(0),
       .max_pages = block_table.shape(1),
       .num_pages = key_pages.shape(0),
-      .num_q_heads = q.shape(1),
+      .num_q_heads = out.shape(1),
       .num_kv_heads = key_pages.shape(1),
       .page_size = key_pages.shape(2),
       .head_dim = key_pages.shape(3),

@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "cpu/instruction_level.h"
 #include "evaluate.h"
+#include "token_rows.h"
 
 namespace octavo {
 
@@ -30,26 +31,28 @@ mx::array paged_cache_update(const mx::array& pages, const mx::array& values, co
   check(pages, values, slot_mapping);
   auto stream = mx::to_stream({});
   return mx::array(pages.shape(), pages.dtype(), std::make_shared<PagedCacheUpdate>(stream),
-                   {pages, mx::contiguous(values, false, stream), mx::contiguous(slot_mapping, false, stream)});
+                   {pages, values, mx::contiguous(slot_mapping, false, stream)});
 }
 
 void PagedCacheUpdate::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
   const mx::array& pages = inputs[0];
-  const mx::array& values = inputs[1];
+  TokenRows values = token_rows(inputs[1], stream());
   checks.row_contiguous("pages", pages);
   out.copy_shared_buffer(pages);
   cpu::CacheUpdate args{
       .pages = out.data<void>(),
-      .values = values.data<void>(),
+      .values = values.array.data<void>(),
       .slots = inputs[2].data<int32_t>(),
+      .value_stride = values.stride,
       .page_type = element_of(pages),
-      .value_type = element_of(values),
+      .value_type = element_of(values.array),
       .num_pages = pages.shape(0),
       .num_kv_heads = pages.shape(1),
       .page_size = pages.shape(2),
       .head_dim = pages.shape(3),
   };
-  dispatch_kernel(stream(), cpu::kernels().paged_cache_update, args, values.shape(0), 64);
+  dispatch_kernel(stream(), cpu::kernels().paged_cache_update, args, values.array.shape(0),
+                  int64_t{args.num_kv_heads} * args.head_dim);
 }
 
 void PagedCacheUpdate::eval_gpu(const std::vector<mx::array>&, mx::array&) {

@@ -46,7 +46,8 @@ void QuantizedLinear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& 
       .bits = quantization_.bits,
       .group_size = quantization_.group_size,
   };
-  dispatch_kernel(stream(), cpu::kernels().quantized_linear, args, cpu::linear_units(args.m, args.n), 4);
+  dispatch_kernel(stream(), cpu::kernels().quantized_linear, args, cpu::linear_units(args.m, args.n),
+                  cpu::linear_work_per_unit(args.m, args.k));
 }
 
 void QuantizedLinear::eval_gpu(const std::vector<mx::array>&, mx::array&) {

@@ -167,6 +167,43 @@ LINEARS = {
 }
 
 
+ROWS = {
+    "[rms_norm] expected x [T, D] or [T, H, D], got float32 [8]": lambda: metal.rms_norm(
+        mx.zeros(8), mx.ones(8), 1e-5
+    ),
+    "[rms_norm] expected x of float32, got float16 [2, 8]": lambda: metal.rms_norm(
+        mx.zeros((2, 8), dtype=mx.float16), mx.ones(8), 1e-5
+    ),
+    "[rms_norm] expected weight with D = 8 on axis 0, got float32 [7]": lambda: metal.rms_norm(
+        mx.zeros((2, 8)), mx.ones(7), 1e-5
+    ),
+    "[rms_norm] expected weight with H = 3 on axis 0, got float32 [2, 8]": lambda: metal.rms_norm(
+        mx.zeros((2, 3, 8)), mx.ones((2, 8)), 1e-5
+    ),
+    "[rms_norm] expected weight [D] or, for x [T, H, D], [H, D], got float32 [1, 8]": lambda: (
+        metal.rms_norm(mx.zeros((2, 8)), mx.ones((1, 8)), 1e-5)
+    ),
+    "[rotary] expected an even head size D, got 7": lambda: metal.rotary(
+        mx.zeros((2, 3, 7)), mx.zeros((2, 3)), mx.zeros((2, 3))
+    ),
+    "[rotary] expected cos with D / 2 = 4 on axis 1, got float32 [2, 8]": lambda: metal.rotary(
+        mx.zeros((2, 3, 8)), mx.zeros((2, 8)), mx.zeros((2, 4))
+    ),
+    "[rotary] expected sin with T = 2 on axis 0, got float32 [1, 4]": lambda: metal.rotary(
+        mx.zeros((2, 3, 8)), mx.zeros((2, 4)), mx.zeros((1, 4))
+    ),
+    "[silu_mul] expected gate_up with an even last axis, got float32 [2, 7]": lambda: (
+        metal.silu_mul(mx.zeros((2, 7)))
+    ),
+}
+
+
+@pytest.mark.parametrize("message", ROWS)
+def test_row_operations_refuse(message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ROWS[message]()
+
+
 @pytest.mark.parametrize("message", LINEARS)
 def test_linear_operations_refuse(message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):

@@ -59,11 +59,7 @@ struct AttentionBlock {
   int group() const { return a.num_q_heads / a.num_kv_heads; }
   int head(int r) const { return unit.kv_head * group() + (unit.first_row + r) % group(); }
 
-  // First number of a row in q and out.
-  int64_t element(int r) const {
-    int64_t token = unit.first_query + (unit.first_row + r) / group();
-    return (token * a.num_q_heads + head(r)) * head_dim;
-  }
+  int64_t token(int r) const { return unit.first_query + (unit.first_row + r) / group(); }
 
   void clear() {
     for (int r = 0; r < rows; r++) {
@@ -86,7 +82,7 @@ struct AttentionBlock {
   template <class T>
   void load_queries() {
     for (int r = 0; r < rows; r++) {
-      const T* from = static_cast<const T*>(a.q) + element(r);
+      const T* from = static_cast<const T*>(a.q) + token(r) * a.q_stride + int64_t{head(r)} * head_dim;
       for (int d = 0; d < head_dim; d += kWidth) {
         int count = head_dim - d < kWidth ? head_dim - d : kWidth;
         store_part(q + r * head_dim + d, load_part(from + d, count) * a.scale, count);

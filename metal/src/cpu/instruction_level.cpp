@@ -3,6 +3,10 @@
 #include <atomic>
 #include <stdexcept>
 
+#if defined(OCTAVO_HAS_avx2)
+#include <cpuid.h>
+#endif
+
 namespace octavo::cpu {
 
 namespace {
@@ -14,8 +18,15 @@ struct Level {
 };
 
 #if defined(OCTAVO_HAS_avx2)
+// Not every compiler knows this one by name.
+bool has_f16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
+// The compiler's check of avx2 includes that the system saves the wide registers.
 bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
 bool has_avx512() {

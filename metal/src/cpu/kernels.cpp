@@ -5,6 +5,7 @@
 #include "cpu/linear_kernel.h"
 #include "cpu/paged_attention_kernel.h"
 #include "cpu/paged_cache_update_kernel.h"
+#include "cpu/row_kernels.h"
 
 namespace octavo::cpu::OCTAVO_LEVEL {
 
@@ -16,6 +17,9 @@ const Kernels kernels{
     .quantized_linear = quantized_linear,
     .embedding = embedding,
     .quantized_embedding = quantized_embedding,
+    .rms_norm = rms_norm,
+    .rotary = rotary,
+    .silu_mul = silu_mul,
 };
 
 }  // namespace octavo::cpu::OCTAVO_LEVEL

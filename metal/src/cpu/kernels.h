@@ -24,6 +24,11 @@ constexpr int64_t linear_units(int64_t m, int n) {
   return (m + kLinearRows - 1) / kLinearRows * linear_panels(n);
 }
 
+// In multiply-adds / 8.
+constexpr int64_t linear_work_per_unit(int64_t m, int k) {
+  return (m < kLinearRows ? m : kLinearRows) * k * (kPanel / 8);
+}
+
 // Attention takes tokens in tiles and partitions that are aligned to absolute positions in the sequence.
 constexpr int kAttentionTile = 64;
 constexpr int kAttentionPartition = 256;
@@ -32,8 +37,9 @@ constexpr int kMaxHeadDim = 256;
 
 struct CacheUpdate {
   void* pages;           // [P, H_kv, page_size, D]
-  const void* values;    // [T, H_kv, D]
+  const void* values;    // [T, H_kv, D], tokens value_stride numbers apart
   const int32_t* slots;  // [T]
+  int64_t value_stride;
   Element page_type;
   Element value_type;
   int num_pages;
@@ -57,7 +63,7 @@ struct AttentionUnit {
 };
 
 struct Attention {
-  const void* q;                    // [T, H_q, D]
+  const void* q;                    // [T, H_q, D], tokens q_stride numbers apart
   const void* key_pages;            // [P, H_kv, page_size, D]
   const void* value_pages;          // [P, H_kv, page_size, D]
   const int32_t* block_table;       // [B, max_pages]
@@ -67,6 +73,7 @@ struct Attention {
   void* out;                        // [T, H_q, D]
   const AttentionUnit* units;
   const AttentionUnit* merges;      // all partitions of each block that was split
+  int64_t q_stride;
   float* partials;                  // per partition: top [rows], sum [rows], values [rows, D up to whole panels]
   Element q_type;
   Element page_type;
@@ -131,6 +138,34 @@ struct QuantizedEmbedding {
   int group_size;
 };
 
+struct RMSNorm {
+  const float* x;       // [T, H, D], tokens x_stride numbers apart
+  const float* weight;  // [num_weights, D]
+  float* out;           // [T, H, D]
+  int64_t x_stride;
+  int num_heads;
+  int num_weights;  // 1, or one per head
+  int dim;
+  float eps;
+};
+
+struct Rotary {
+  const float* x;    // [T, H, D], tokens x_stride numbers apart
+  const float* cos;  // [T, D / 2]
+  const float* sin;  // [T, D / 2]
+  float* out;        // [T, H, D]
+  int64_t x_stride;
+  int num_heads;
+  int head_dim;
+};
+
+struct SiluMul {
+  const float* gate_up;  // [T, 2, I], tokens `stride` numbers apart
+  float* out;            // [T, I]
+  int64_t stride;
+  int dim;
+};
+
 struct Kernels {
   void (*paged_cache_update)(const CacheUpdate&, int64_t begin, int64_t end);
   void (*paged_attention)(const Attention&, int64_t begin, int64_t end);
@@ -139,6 +174,9 @@ struct Kernels {
   void (*quantized_linear)(const QuantizedLinear&, int64_t begin, int64_t end);
   void (*embedding)(const Embedding&, int64_t begin, int64_t end);
   void (*quantized_embedding)(const QuantizedEmbedding&, int64_t begin, int64_t end);
+  void (*rms_norm)(const RMSNorm&, int64_t begin, int64_t end);
+  void (*rotary)(const Rotary&, int64_t begin, int64_t end);
+  void (*silu_mul)(const SiluMul&, int64_t begin, int64_t end);
 };
 
 namespace plain {

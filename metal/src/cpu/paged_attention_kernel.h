@@ -55,7 +55,8 @@ void write_rows(const AttentionBlock& block, const Partial& total) {
       float keep = exp(total.top[r] - top);
       scale = keep / (total.sum[r] * keep + exp(sink - top));
     }
-    T* out = static_cast<T*>(block.a.out) + block.element(r);
+    int64_t row = block.token(r) * block.a.num_q_heads + block.head(r);
+    T* out = static_cast<T*>(block.a.out) + row * block.head_dim;
     for (int d = 0; d < block.head_dim; d += kWidth) {
       int count = block.head_dim - d < kWidth ? block.head_dim - d : kWidth;
       store_part(out + d, load(total.values + r * block.width + d) * scale, count);

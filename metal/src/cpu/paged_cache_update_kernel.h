@@ -32,7 +32,7 @@ void write_token(const CacheUpdate& a, int64_t token) {
   int offset = slot_offset(slot, a.page_size);
   for (int head = 0; head < a.num_kv_heads; head++) {
     int64_t to = page_element(page, head, offset, a.num_kv_heads, a.page_size, a.head_dim);
-    int64_t from = (token * a.num_kv_heads + head) * a.head_dim;
+    int64_t from = token * a.value_stride + int64_t{head} * a.head_dim;
     copy_row(static_cast<To*>(a.pages) + to, static_cast<const From*>(a.values) + from, a.head_dim);
   }
 }

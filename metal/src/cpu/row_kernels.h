@@ -1,0 +1,92 @@
+// rms_norm, rotary and silu_mul: each number of a row depends on that row alone.
+#pragma once
+
+#include "cpu/vector_math.h"
+
+namespace octavo::cpu::OCTAVO_LEVEL {
+namespace {
+
+// Calls work(i, count) for the vectors of [0, size); count < kWidth for the last one.
+template <class Work>
+inline void for_vectors(int size, const Work& work) {
+  int i = 0;
+  for (; i + kWidth <= size; i += kWidth) {
+    work(i, kWidth);
+  }
+  if (i < size) {
+    work(i, size - i);
+  }
+}
+
+inline Vec load_some(const float* p, int count) { return count == kWidth ? load(p) : load_part(p, count); }
+
+inline void store_some(float* p, Vec x, int count) {
+  if (count == kWidth) {
+    store(p, x);
+  } else {
+    store_part(p, x, count);
+  }
+}
+
+// 16 sums side by side, whatever kWidth is, then their fixed tree.
+float sum_of_squares(const float* x, int size) {
+  Vec sums[kVecs] = {};
+  int lane = 0;
+  for_vectors(size, [&](int i, int count) {
+    Vec v = load_some(x + i, count);
+    sums[lane] = fma(v, v, sums[lane]);
+    lane = (lane + 1) % kVecs;
+  });
+  float panel[kPanel];
+  for (int v = 0; v < kVecs; v++) {
+    store(panel + v * kWidth, sums[v]);
+  }
+  return sum_of_panel(panel);
+}
+
+void rms_norm(const RMSNorm& a, int64_t begin, int64_t end) {
+  for (int64_t row = begin * a.num_heads; row < end * a.num_heads; row++) {
+    const float* x = a.x + row / a.num_heads * a.x_stride + row % a.num_heads * a.dim;
+    const float* weight = a.weight + row % a.num_weights * a.dim;
+    float* out = a.out + row * a.dim;
+    float scale = 1.0f / __builtin_sqrtf(sum_of_squares(x, a.dim) / static_cast<float>(a.dim) + a.eps);
+    for_vectors(a.dim, [&](int i, int count) {
+      store_some(out + i, load_some(x + i, count) * scale * load_some(weight + i, count), count);
+    });
+  }
+}
+
+void rotary(const Rotary& a, int64_t begin, int64_t end) {
+  int half = a.head_dim / 2;
+  for (int64_t token = begin; token < end; token++) {
+    const float* cosines = a.cos + token * half;
+    const float* sines = a.sin + token * half;
+    for (int head = 0; head < a.num_heads; head++) {
+      const float* x = a.x + token * a.x_stride + int64_t{head} * a.head_dim;
+      float* out = a.out + (token * a.num_heads + head) * a.head_dim;
+      for_vectors(half, [&](int i, int count) {
+        Vec first = load_some(x + i, count);
+        Vec second = load_some(x + half + i, count);
+        Vec cosine = load_some(cosines + i, count);
+        Vec sine = load_some(sines + i, count);
+        store_some(out + i, fma(first, cosine, -(second * sine)), count);
+        store_some(out + half + i, fma(second, cosine, first * sine), count);
+      });
+    }
+  }
+}
+
+void silu_mul(const SiluMul& a, int64_t begin, int64_t end) {
+  for (int64_t token = begin; token < end; token++) {
+    const float* gate = a.gate_up + token * a.stride;
+    const float* up = gate + a.dim;
+    float* out = a.out + token * a.dim;
+    for_vectors(a.dim, [&](int i, int count) {
+      Vec g = load_some(gate + i, count);
+      store_some(out + i, g / (1.0f + exp(-g)) * load_some(up + i, count), count);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace octavo::cpu::OCTAVO_LEVEL
