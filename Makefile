@@ -17,12 +17,12 @@ CMAKE_DEFINES ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
-INSTALL := $(PIP) install --quiet --no-build-isolation $(addprefix -C cmake.define.,$(CMAKE_DEFINES))
+INSTALL := $(PIP) install --quiet --no-build-isolation $(addprefix --config-settings=cmake.define.,$(CMAKE_DEFINES))
 SOURCES := pyproject.toml $(shell find metal \( -name '*.cpp' -o -name '*.h' -o -name '*.metal' \
 	-o -name '*.cmake' -o -name CMakeLists.txt \) -type f)
 CHECKED := server engine metal tests
 
-.PHONY: help serve generate pull test test-tools build lint format format-check types parity openapi clean
+.PHONY: help serve generate pull test test-tools build lint format format-check types parity openapi readme clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -56,6 +56,9 @@ parity: test-tools ## compare with transformers, live (installs torch into .venv
 
 openapi: test-tools ## rewrite openapi.yaml from the app
 	@$(PY) -m server.openapi openapi.yaml
+
+readme: test-tools ## rewrite the table of flags in README.md
+	@$(PY) -m tests.support.readme
 
 clean: ## remove .venv, the build folder and the caches
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis
