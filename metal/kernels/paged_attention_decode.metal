@@ -200,7 +200,8 @@ template <typename Q, typename P, typename R, int D, int H, bool Split>
 
   DecodeState<H, E> state;
   const long first_row = static_cast<long>(query.token) * p.num_q_heads + first_head;
-  start_state<Q, D, H, E>(state, q, first_row * D, num_heads, lane, p.query_scale);
+  const long first_number = static_cast<long>(query.token) * p.q_stride + first_head * D;
+  start_state<Q, D, H, E>(state, q, first_number, num_heads, lane, p.query_scale);
   const int2 range = split_range(query.position, group.z, p);
   for (int begin = range.x + static_cast<int>(simd) * OCTAVO_SIMD_WIDTH; begin < range.y; begin += kThreads) {
     const int end = min(begin + OCTAVO_SIMD_WIDTH, range.y);

@@ -4,7 +4,8 @@
 //
 //   for each tile of keys:  find the pages | load K | S = Q K^T, mask, online softmax | load V | O = O + S V
 //
-// The bars are barriers: K and V share one tile of threadgroup memory.
+// The bars are barriers: K and V share one tile of threadgroup memory. The next round needs none before it: it writes
+// the tile only after its first bar, and who wrote the places of the pages has passed the last one.
 #include "page_index.h"
 #include "params.h"
 #include "query_row.h"
@@ -213,13 +214,14 @@ template <typename Q, typename P, int D>
   const int position = block_position(block, query_row, heads_per_kv);
   const int token = block.first_token + query_row / heads_per_kv;
   const int head = kv_head * heads_per_kv + query_row % heads_per_kv;
-  const long element = (static_cast<long>(token) * p.num_q_heads + head) * D + fragment_column(lane);
+  const long from = static_cast<long>(token) * p.q_stride + head * D + fragment_column(lane);
+  const long to = (static_cast<long>(token) * p.num_q_heads + head) * D + fragment_column(lane);
 
   float2 queries[D / 8];
   float2 values[D / 8];
   for (int d = 0; d < D / 8; d++) {
     for (int e = 0; e < 2; e++) {
-      queries[d][e] = present ? static_cast<float>(q[element + d * 8 + e]) * p.query_scale : 0.0f;
+      queries[d][e] = present ? static_cast<float>(q[from + d * 8 + e]) * p.query_scale : 0.0f;
     }
     values[d] = float2(0.0f, 0.0f);
   }
@@ -246,7 +248,6 @@ template <typename Q, typename P, int D>
     load_tile<P, D, kTile, kStride>(tile, value_pages, elements, thread_index);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     add_tile<P, D, kTile, kStride>(values, weights, keep, tile, lane);
-    threadgroup_barrier(mem_flags::mem_threadgroup);
   }
   if (!present) {
     return;
@@ -254,7 +255,7 @@ template <typename Q, typename P, int D>
   const float scale = result_scale(top, sum, sink_of(sinks, head, p));
   for (int d = 0; d < D / 8; d++) {
     for (int e = 0; e < 2; e++) {
-      out[element + d * 8 + e] = static_cast<Q>(values[d][e] * scale);
+      out[to + d * 8 + e] = static_cast<Q>(values[d][e] * scale);
     }
   }
 }

@@ -6,16 +6,15 @@ from pathlib import Path
 import numpy as np
 
 from tests.metal_emulator.emulator import Emulator
-from tests.metal_emulator.launch_logic import LaunchLogic, Plan
+from tests.metal_emulator.launch_logic import LaunchLogic, with_instances
 from tests.metal_emulator.numbers import decode
 from tests.metal_emulator.paged_case import (
     AttentionCase,
     CacheUpdateCase,
+    Case,
     attention_data,
     cache_update_data,
 )
-
-Case = AttentionCase | CacheUpdateCase
 
 
 class WrongResult(Exception):
@@ -29,14 +28,8 @@ class Bench:
         self, logic: LaunchLogic, source: str, cases: Iterable[Case], folder: Path
     ) -> None:
         self._logic = logic
-        plans = [self.plan(case) for case in cases]
-        lines = [launch.instantiation for plan in plans for launch in plan.launches]
-        self._emulator = Emulator(source, lines, folder)
-
-    def plan(self, case: Case) -> Plan:
-        if isinstance(case, CacheUpdateCase):
-            return self._logic.cache_update(case.shape())
-        return self._logic.attention(case.shape(), case.scale, case.soft_cap)
+        launches = [launch for case in cases for launch in logic.plan(case).launches]
+        self._emulator = Emulator(with_instances(source, launches), folder)
 
     def check(self, case: Case, seeds: Sequence[int] = (0, 1)) -> None:
         """Seed 0 runs threads in order, any other shuffled. Raises KernelError or WrongResult."""
@@ -48,14 +41,14 @@ class Bench:
 
     def _check_cache_update(self, case: CacheUpdateCase, seed: int) -> None:
         arrays, expected = cache_update_data(case, seed)
-        for launch in self.plan(case).launches:
+        for launch in self._logic.plan(case).launches:
             self._emulator.run(launch, arrays, seed=seed)
         if arrays["pages"].tobytes() != expected.tobytes():
             raise WrongResult(f"pages differ: {case}")
 
     def _check_attention(self, case: AttentionCase, seed: int) -> None:
         data = attention_data(case, seed)
-        plan = self.plan(case)
+        plan = self._logic.plan(case)
         partials = np.full(plan.partial_floats, np.nan, np.float32)
         arrays = {**data.arrays, "partials": partials}
         writes_out = [

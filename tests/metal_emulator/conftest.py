@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from metal.kernels.embed import kernel_source
-from tests.metal_emulator.bench import Bench, Case
+from tests.metal_emulator.bench import Bench
 from tests.metal_emulator.launch_logic import LaunchLogic
+from tests.metal_emulator.paged_case import Case
 
 MakeBench = Callable[[Iterable[Case]], Bench]
 

@@ -3,7 +3,7 @@
 import ctypes
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -56,12 +56,11 @@ class _Dispatch(ctypes.Structure):
 
 
 class Emulator:
-    """A Metal source and the instances of its kernels, compiled for the CPU. Raises CompileError."""
+    """A Metal source with instances of its kernels, compiled for the CPU. Raises CompileError."""
 
-    def __init__(self, source: str, instantiations: Sequence[str], folder: Path) -> None:
-        lines = "\n".join(dict.fromkeys(instantiations))
+    def __init__(self, source: str, folder: Path) -> None:
         cpp = folder / "kernels.cpp"
-        cpp.write_text(host_source(f"{source}\n{lines}\n"), encoding="ascii")
+        cpp.write_text(host_source(source), encoding="ascii")
         kernels = compile_object(cpp, KERNEL_FLAGS, folder)
         runtime = [
             compile_object(path, ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror"], folder)

@@ -1,11 +1,12 @@
 """The launch logic that ships, compiled for the tests: shapes in, dispatches out."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.metal_emulator.compiler import compile_library
+from tests.metal_emulator.paged_case import CacheUpdateCase, Case
 
 REPOSITORY = Path(__file__).parents[2]
 METAL = REPOSITORY / "metal"
@@ -55,16 +56,18 @@ class LaunchLogic:
         self._library.describe_attention.restype = ctypes.c_char_p
         self._library.describe_cache_update.restype = ctypes.c_char_p
 
-    def cache_update(self, shape: Sequence[int]) -> Plan:
-        """`shape`: the fields of CacheUpdateShape in order."""
-        return _plan(self._library.describe_cache_update(_ints(shape)))
+    def plan(self, case: Case) -> Plan:
+        """Raises RefusedLaunch."""
+        if isinstance(case, CacheUpdateCase):
+            return _plan(self._library.describe_cache_update(_ints(case.shape())))
+        scale, soft_cap = ctypes.c_float(case.scale), ctypes.c_float(case.soft_cap)
+        return _plan(self._library.describe_attention(_ints(case.shape()), scale, soft_cap))
 
-    def attention(self, shape: Sequence[int], scale: float, soft_cap: float) -> Plan:
-        """`shape`: the integers of AttentionShape in order, has_sinks last. Raises RefusedLaunch."""
-        text = self._library.describe_attention(
-            _ints(shape), ctypes.c_float(scale), ctypes.c_float(soft_cap)
-        )
-        return _plan(text)
+
+def with_instances(source: str, launches: Iterable[Launch]) -> str:
+    """The source and a line for each kernel of the launches."""
+    lines = dict.fromkeys(launch.instantiation for launch in launches)
+    return "\n".join([source, *lines, ""])
 
 
 def _ints(values: Sequence[int]) -> "ctypes.Array[ctypes.c_int]":

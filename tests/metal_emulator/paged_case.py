@@ -28,6 +28,7 @@ class AttentionCase:
     sinks: bool = False
     stray: int = 0
     absent: tuple[tuple[int, int], ...] = ()
+    q_gap: int = 0  # numbers between the queries of two tokens
     table_width: int = 0  # columns of the block table; 0: as many as needed and one
 
     @property
@@ -61,6 +62,7 @@ class AttentionCase:
             self.kv_heads,
             self.page_size,
             self.head_dim,
+            self.q_heads * self.head_dim + self.q_gap,
             self.window,
             int(self.sinks),
         )
@@ -84,7 +86,7 @@ def attention_data(case: AttentionCase, seed: int) -> AttentionData:
     q = encode(rng.standard_normal((case.num_tokens, case.q_heads, case.head_dim)), case.q_type)
     sinks = rng.standard_normal(case.q_heads).astype(np.float32)
     arrays: dict[str, Array] = {
-        "q": q,
+        "q": _with_gap(q, case.q_gap, case.q_type),
         "key_pages": keys,
         "value_pages": values,
         "block_table": table,
@@ -94,7 +96,14 @@ def attention_data(case: AttentionCase, seed: int) -> AttentionData:
     }
     if case.sinks:
         arrays["sinks"] = sinks
-    return AttentionData(arrays, _reference(case, arrays))
+    return AttentionData(arrays, _reference(case, {**arrays, "q": q}))
+
+
+def _with_gap(rows: Array, gap: int, element: Element) -> Array:
+    """[T, H, D] -> [T, H * D + gap], the gap of NaN."""
+    flat = rows.reshape(len(rows), rows.shape[1] * rows.shape[2])
+    nan = encode(np.full((len(rows), gap), np.nan), element)
+    return np.ascontiguousarray(np.concatenate([flat, nan], axis=1))
 
 
 def _block_table(case: AttentionCase, rng: np.random.Generator) -> Array:
@@ -174,6 +183,7 @@ class CacheUpdateCase:
     kv_heads: int = 2
     page_size: int = 8
     num_pages: int = 3
+    value_gap: int = 0  # numbers between the values of two tokens
 
     def shape(self) -> tuple[int, ...]:
         """The fields of CacheUpdateShape in order."""
@@ -185,7 +195,11 @@ class CacheUpdateCase:
             self.kv_heads,
             self.page_size,
             self.head_dim,
+            self.kv_heads * self.head_dim + self.value_gap,
         )
+
+
+Case = AttentionCase | CacheUpdateCase
 
 
 def cache_update_data(case: CacheUpdateCase, seed: int) -> tuple[Mapping[str, Array], Array]:
@@ -200,5 +214,9 @@ def cache_update_data(case: CacheUpdateCase, seed: int) -> tuple[Mapping[str, Ar
         if 0 <= slot < case.num_pages * case.page_size:
             row = encode(decode(values[token], case.value_type), case.page_type)
             expected[slot // case.page_size, :, slot % case.page_size] = row
-    arrays = {"pages": pages, "values": values, "slot_mapping": np.array(case.slots, np.int32)}
+    arrays = {
+        "pages": pages,
+        "values": _with_gap(values, case.value_gap, case.value_type),
+        "slot_mapping": np.array(case.slots, np.int32),
+    }
     return arrays, expected

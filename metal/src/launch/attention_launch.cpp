@@ -45,6 +45,7 @@ AttentionParams params_of(const AttentionShape& shape) {
       .num_kv_heads = shape.num_kv_heads,
       .page_size = shape.page_size,
       .window = shape.window,
+      .q_stride = shape.q_stride,
       .num_splits = 1,
       .units_are_rows = 0,
       .min_queries = 1,

@@ -24,6 +24,7 @@ std::vector<Launch> launch_cache_update(const CacheUpdateShape& shape) {
       .head_dim = shape.head_dim,
       .page_size = shape.page_size,
       .num_pages = shape.num_pages,
+      .value_stride = shape.value_stride,
   };
   Size grid{static_cast<uint32_t>(shape.head_dim), static_cast<uint32_t>(shape.num_kv_heads),
             static_cast<uint32_t>(shape.num_tokens)};
