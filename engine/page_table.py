@@ -134,12 +134,13 @@ class PageTable:
         self.rewind(self._context_len)
 
     def next_cached(self, root: Parent, token_ids: Sequence[int]) -> list[int]:
-        """Indexed pages that go on with `token_ids` where this table ends; needs an empty tail.
+        """Indexed pages that go on with `token_ids` where this table ends.
 
-        `token_ids` are the sequence's known tokens from the first on. Changes nothing.
+        None where its last page is not registered, a partial one above all. `token_ids` are the
+        sequence's known tokens from the first on. Changes nothing.
         """
         parent = self._parent(root, len(self._page_ids))
-        if self.num_unused_slots or parent is None:
+        if parent is None:
             return []
         return self._pool.lookup(parent, token_ids, self._context_len)
 
@@ -160,7 +161,7 @@ class PageTable:
         for i in range(self._num_registered, self._context_len // size):
             page, parent = self._page_ids[i], self._parent(root, i)
             assert parent is not None
-            if self._pool.reference_count(page) > 1 and not self._pool.is_indexed(page):
+            if self._pool.reference_count(page) > 1:
                 return
             tokens = token_ids[i * size : (i + 1) * size]
             self._page_ids[i] = self._pool.register(parent, tokens, page)

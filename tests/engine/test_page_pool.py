@@ -444,6 +444,15 @@ def test_a_used_page_is_never_evicted():
 # --- the law ---
 
 
+def test_the_check_passes_on_a_new_pool():
+    PagePool(3, 2).check([])
+
+
+def test_the_check_passes_when_every_page_is_cached():
+    pool, _ = pool_with_cached_chain(2, [[1, 2], [3, 4]])
+    pool.check([])
+
+
 def test_the_check_passes_when_the_holders_are_right():
     pool, cached = pool_with_cached_chain(6, [[1, 2], [3, 4]])
     pages = pool.allocate(3)

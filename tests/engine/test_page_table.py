@@ -231,6 +231,12 @@ def test_keeping_an_append_without_a_copy_releases_nothing(pool):
     assert pool.reference_count(0) == 1
 
 
+def test_a_page_that_was_copied_once_is_written_in_place(pool):
+    child = grown(pool, B + 1).fork()
+    child.keep(child.append(1))
+    assert child.append(1).copy is None
+
+
 def test_the_last_sharer_writes_in_place(pool):
     parent = grown(pool, 2)
     child = parent.fork()
@@ -462,9 +468,32 @@ def test_a_table_with_a_started_tail_finds_nothing(pool):
     assert table.next_cached(ROOT, list(range(2 * B))) == []
 
 
+def test_a_table_rewound_into_a_registered_page_finds_nothing_behind_it(pool):
+    table = registered(pool, [7] * 2 * B)
+    table.rewind(B + 1)
+    assert table.next_cached(ROOT, [7] * 2 * B) == []
+
+
 def test_a_table_with_unregistered_pages_finds_nothing_behind_them(pool):
     registered(pool, list(range(2 * B)))
     table = grown(pool, B)
+    assert table.next_cached(ROOT, list(range(2 * B))) == []
+
+
+def test_pages_can_be_adopted_bit_by_bit(pool):
+    one = registered(pool, list(range(3 * B)))
+    other = PageTable(pool)
+    for page in one.page_ids[:2]:
+        other.adopt([page])
+    assert see_table(other) == ((0, 1), 2 * B, 0)
+    assert other.next_cached(ROOT, list(range(3 * B))) == [2]
+
+
+def test_adopting_nothing_changes_nothing(pool):
+    table = grown(pool, B)
+    before = see(pool), see_table(table)
+    table.adopt([])
+    assert (see(pool), see_table(table)) == before
     assert table.next_cached(ROOT, list(range(2 * B))) == []
 
 

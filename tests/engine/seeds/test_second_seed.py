@@ -195,10 +195,12 @@ def test_bad_arguments(make_cache):
         (good, np.zeros((2, 1, 4))),
         (np.zeros((2, 3)), good),
         (np.zeros((2, 2, 3)), good),
-        (empty, empty),
     ]:
         with pytest.raises(ValueError, match=r"expected \[2, T, 3\]|differ|at least one"):
             cache.append(0, 0, k, v)
+    for layer in range(2):  # one that leads and one that lags behind
+        with pytest.raises(ValueError, match="at least one"):
+            cache.append(0, layer, empty, empty)
     for layer in (-1, 2):
         with pytest.raises(ValueError, match=f"layer {layer}"):
             cache.append(0, layer, good, good)
