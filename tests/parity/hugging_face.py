@@ -1,8 +1,10 @@
 """Answers of transformers, in float32 on the CPU. Needs the extra `parity` (torch)."""
 
+import warnings
 from pathlib import Path
 
 import torch
+import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -11,6 +13,14 @@ from tests.parity.records import NUM_NEW_TOKENS, NUM_TOP, Record, RopeRecord
 from tests.support.checkpoints import TinyModel, hf_config, random_tensors
 
 PLACES = 6  # of a log probability in a record
+
+
+def prepare() -> None:
+    """Quiet, and on one thread: at one row a step, threads cost torch more than they bring."""
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    warnings.simplefilter("ignore", FutureWarning)  # of transformers' own argument names
 
 
 def save_tiny_checkpoint(model: TinyModel, folder: Path) -> None:

@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--smollm2", type=Path, help="SmolLM2's GGUF file")
     options = parser.parse_args()
+    hugging_face.prepare()
     path = options.smollm2 or _stored_smollm2()
     return _check(path) if options.check else _record(path)
 
@@ -47,7 +48,7 @@ def main() -> int:
 def _stored_smollm2() -> Path:
     from server.model_store import resolve_model  # noqa: PLC0415 - only without --smollm2
 
-    return resolve_model("smollm2")
+    return resolve_model("smollm2").path
 
 
 def _record(smollm2: Path) -> int:
