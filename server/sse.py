@@ -2,8 +2,8 @@
 
 A producer task turns the answer into events and puts them into a bounded buffer, so that nobody
 waits for this client; the response takes them out at the client's own speed. Where the buffer
-overflows, the request is aborted and the stream ends with an error event. While nothing arrives,
-a comment line goes out once per `keepalive_seconds`.
+overflows, the request is aborted and the stream ends with an error event. A comment line goes out
+for every `keepalive_seconds` in which nothing else did.
 """
 
 import asyncio
@@ -48,6 +48,7 @@ class EventBuffer:
         self._waiting: list[bytes] = []
         self._size = 0
         self._closed = False
+        self._quiet = False  # nothing came since the last look
         self._changed = asyncio.Event()
 
     def put(self, data: bytes) -> None:
@@ -74,15 +75,17 @@ class EventBuffer:
         self._changed.set()
         return was_open
 
-    async def take(self, seconds: float) -> bytes | None:
-        """All that waits; None when nothing came for so long; b"" at the end."""
-        try:
-            async with asyncio.timeout(seconds):
-                while not self._waiting and not self._closed:
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            return None
+    def keep_alive(self) -> None:
+        """Puts a comment line, if nothing else came since the last call."""
+        if self._quiet and not self._waiting and not self._closed:
+            self._append(KEEP_ALIVE)
+        self._quiet = True
+
+    async def take(self) -> bytes:
+        """All that waits, as soon as there is any; b"" at the end."""
+        while not self._waiting and not self._closed:
+            self._changed.clear()
+            await self._changed.wait()
         data = b"".join(self._waiting)
         self._waiting.clear()
         self._size = 0
@@ -91,6 +94,7 @@ class EventBuffer:
     def _append(self, data: bytes) -> None:
         self._waiting.append(data)
         self._size += len(data)
+        self._quiet = False
         self._changed.set()
 
 
@@ -120,6 +124,7 @@ class EventStream(Response):
         tasks = [
             asyncio.create_task(self._produce()),
             asyncio.create_task(self._watch(receive)),
+            asyncio.create_task(self._keep_alive()),
         ]
         try:
             await self._write(send)
@@ -150,14 +155,19 @@ class EventStream(Response):
         if self._buffer.abandon():
             self._record.outcome = Outcome.CANCELLED
 
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.keepalive_seconds)
+            self._buffer.keep_alive()
+
     async def _write(self, send: Send) -> None:
         """Raises TimeoutError where the client takes nothing for too long."""
         await send(
             {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         )
-        while (data := await self._buffer.take(self._limits.keepalive_seconds)) != b"":
+        while data := await self._buffer.take():
             async with asyncio.timeout(self._limits.write_seconds):
-                await send(_body(KEEP_ALIVE if data is None else data, more=True))
+                await send(_body(data, more=True))
         await send(_body(b"", more=False))
 
 
