@@ -9,8 +9,8 @@ from engine.models.decoder import Decoder
 from engine.models.layers import (
     Attention,
     DecoderLayer,
-    HeadNorm,
     HeadShape,
+    RMSNorm,
     RotaryEmbedding,
     SwiGLU,
 )
@@ -31,8 +31,8 @@ def build_decoder(config: ModelConfig, parameters: Parameters, build_layer: Buil
         head = embedding
     else:
         head = parameters.matrix("lm_head", config.vocab_size, config.hidden_size)
-    spec = _spec(config, parameters)
-    return Decoder(spec, embedding, layers, RotaryEmbedding(config.rope), norm, head)
+    rotary = RotaryEmbedding(config.rope, parameters.ops)
+    return Decoder(_spec(config, parameters), embedding, layers, rotary, norm, head)
 
 
 def decoder_layer(
@@ -53,7 +53,7 @@ def attention(
     parameters: Parameters,
     index: int,
     *,
-    head_norm: HeadNorm | None = None,
+    head_norm: RMSNorm | None = None,
     qkv_bias: bool = False,
 ) -> Attention:
     """The attention of layer `index`; with `qkv_bias` the biases of q, k and v must be there."""
@@ -75,16 +75,14 @@ def attention(
     )
 
 
-def head_norm(config: ModelConfig, parameters: Parameters, index: int) -> HeadNorm:
-    """The norms of the query and key heads of layer `index`."""
+def head_norm(config: ModelConfig, parameters: Parameters, index: int) -> RMSNorm:
+    """The norms of the query and key heads of layer `index`, as one."""
     prefix = _prefix(index) + "self_attn."
-    return HeadNorm(
-        parameters.vector(prefix + "q_norm.weight", config.head_dim),
-        parameters.vector(prefix + "k_norm.weight", config.head_dim),
-        config.num_attention_heads,
-        config.num_kv_heads,
-        config.rms_norm_eps,
-    )
+    heads = {
+        prefix + "q_norm": config.num_attention_heads,
+        prefix + "k_norm": config.num_kv_heads,
+    }
+    return parameters.head_norm(heads, config.head_dim, config.rms_norm_eps)
 
 
 def swiglu(config: ModelConfig, parameters: Parameters, index: int) -> SwiGLU:
@@ -95,6 +93,7 @@ def swiglu(config: ModelConfig, parameters: Parameters, index: int) -> SwiGLU:
     return SwiGLU(
         parameters.stack(gate_up, hidden),
         parameters.matrix(prefix + "down_proj", hidden, width),
+        parameters.ops,
     )
 
 

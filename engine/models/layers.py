@@ -10,68 +10,51 @@ import mlx.core as mx
 from engine.models.linear import Linear
 from engine.models.model import Attend
 from engine.models.rope import Rope
+from engine.models.row_ops import RowOps
 
 
+@dataclass(frozen=True, slots=True)
 class RMSNorm:
-    """x * weight / sqrt(mean(x^2) + eps) over the last axis (arXiv 1910.07467)."""
+    """A norm over the last axis: weight [D], or [H, D] for heads that are normed apart."""
 
-    def __init__(self, weight: mx.array, eps: float) -> None:
-        self._weight = weight
-        self._eps = eps
+    weight: mx.array
+    eps: float
+    ops: RowOps
 
     def __call__(self, x: mx.array) -> mx.array:
-        return mx.fast.rms_norm(x, self._weight, self._eps)
-
-
-class HeadNorm:
-    """RMS norms of the query and key heads of one layer, as one operation.
-
-    `q_weight` and `k_weight` [D] are shared by all heads of their kind.
-    """
-
-    def __init__(
-        self, q_weight: mx.array, k_weight: mx.array, num_heads: int, num_kv_heads: int, eps: float
-    ) -> None:
-        queries = mx.broadcast_to(q_weight, (num_heads, *q_weight.shape))
-        keys = mx.broadcast_to(k_weight, (num_kv_heads, *k_weight.shape))
-        self._weight = mx.concatenate([queries, keys])  # [H_q + H_kv, D]
-        self._eps = eps
-        mx.eval(self._weight)
-
-    def __call__(self, qk: mx.array) -> mx.array:
-        """[T, H_q + H_kv, D] -> the same shape."""
-        return mx.fast.rms_norm(qk, None, self._eps) * self._weight
+        """[T, D] or [T, H, D] -> the same shape."""
+        return self.ops.rms_norm(x, self.weight, self.eps)
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """What rotates the heads of one step: cos [T, 1, 1, D/2], signed_sin [T, 1, 2, D/2]."""
+    """What rotates the heads of one step: cos and sin float32 [T, D/2]."""
 
     cos: mx.array
-    signed_sin: mx.array
+    sin: mx.array
+    ops: RowOps
 
     def __call__(self, heads: mx.array) -> mx.array:
         """[T, H, D] -> the same shape, each pair (x[i], x[i + D/2]) turned by its angle."""
-        halves = heads.reshape(*heads.shape[:-1], 2, -1)  # [T, H, 2, D/2]
-        turned = halves * self.cos + halves[:, :, ::-1] * self.signed_sin
-        return turned.reshape(heads.shape).astype(heads.dtype)
+        return self.ops.rotary(heads, self.cos, self.sin)
 
 
 class RotaryEmbedding:
     """Makes a step's `Rotation` once, for all layers."""
 
-    def __init__(self, rope: Rope) -> None:
+    def __init__(self, rope: Rope, ops: RowOps) -> None:
         self._inverse_frequencies = mx.array(rope.inverse_frequencies())  # float32 [D/2]
         self._factor = rope.attention_factor()
+        self._ops = ops
         mx.eval(self._inverse_frequencies)
 
     def __call__(self, positions: mx.array) -> Rotation:
         """`positions` int32 [T]."""
-        angles = positions[:, None, None, None] * self._inverse_frequencies  # [T, 1, 1, D/2]
+        angles = positions[:, None] * self._inverse_frequencies  # [T, D/2]
         cos, sin = mx.cos(angles), mx.sin(angles)
         if self._factor != 1.0:
             cos, sin = cos * self._factor, sin * self._factor
-        return Rotation(cos, mx.concatenate([-sin, sin], axis=2))
+        return Rotation(cos, sin, self._ops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +82,7 @@ class Attention:
     heads: HeadShape
     qkv: Linear
     output: Linear
-    head_norm: HeadNorm | None
+    head_norm: RMSNorm | None  # of the query and key heads together, [H_q + H_kv, D]
     window: int | None
 
     def __call__(self, x: mx.array, rotation: Rotation, attend: Attend) -> mx.array:
@@ -120,11 +103,11 @@ class SwiGLU:
 
     gate_up: Linear
     down: Linear
+    ops: RowOps
 
     def __call__(self, x: mx.array) -> mx.array:
         """[T, hidden] -> [T, hidden]."""
-        gate, up = mx.split(self.gate_up(x), 2, axis=-1)
-        return self.down(gate * mx.sigmoid(gate) * up)
+        return self.down(self.ops.silu_mul(self.gate_up(x)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,16 @@ def load_model(path: Path) -> LoadedModel:
     for whatever is missing, broken or not supported.
     """
     try:
-        checkpoint = _open(path)
-        return LoadedModel(_build(checkpoint), path)
+        checkpoint = open_checkpoint(path)
+        on_cpu = mx.default_device().type == mx.DeviceType.cpu
+        dtype = mx.float32 if on_cpu else checkpoint.dtype
+        return LoadedModel(build_model(checkpoint, dtype, on_cpu=on_cpu), path)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _open(path: Path) -> Checkpoint:
+def open_checkpoint(path: Path) -> Checkpoint:
+    """Reads what the path holds, not yet its tensors; raises ModelError."""
     if path.is_file() and path.suffix == ".gguf":
         return GGUFCheckpoint(path)
     if path.is_dir():
@@ -59,10 +62,9 @@ def _open(path: Path) -> Checkpoint:
     raise ModelError(f"{path}: no such file or folder")
 
 
-def _build(checkpoint: Checkpoint) -> CausalLM:
+def build_model(checkpoint: Checkpoint, dtype: mx.Dtype, *, on_cpu: bool) -> CausalLM:
+    """The model of a checkpoint, computing in `dtype`: by metal's CPU kernels or by MLX alone."""
     weights = Weights(checkpoint)
-    on_cpu = mx.default_device().type == mx.DeviceType.cpu
-    dtype = mx.float32 if on_cpu else checkpoint.dtype
     build = FAMILIES[checkpoint.config.model_type]
     model = build(checkpoint.config, Parameters(weights, dtype, on_cpu=on_cpu))
     weights.finish()
