@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import json
-import threading
 import tracemalloc
 
 import httpx
@@ -11,11 +10,11 @@ import pytest
 
 from engine.errors import Overloaded
 from server.config import ServerConfig
-from server.tokenizer import Tokenizer, TokenizerSource
+from server.tokenizer import Tokenizer
 from server.workers import Workers
+from tests.support.gated_tokenizer import GatedTokenizer
 from tests.support.http_app import MODEL, App, completion, error_of, in_memory, make_app, on_socket
 from tests.support.raw_http import PATIENCE, connection, request_bytes
-from tests.support.tokenizer_families import family_json
 
 LIMIT = 256 * 1024
 MIB = 1024 * 1024
@@ -115,27 +114,10 @@ async def test_a_bomb_of_gzip_is_not_unpacked(app: App) -> None:
     assert response.status_code == 415
 
 
-class GatedTokenizer(Tokenizer):
-    """Takes as long to encode as the test says."""
-
-    def __init__(self) -> None:
-        definition = json.dumps(family_json("byte_level"))
-        super().__init__(TokenizerSource("gated", definition, eos_token_ids=frozenset({2})))
-        self.began = threading.Event()
-        self.may_end = threading.Event()
-
-    def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
-        self.began.set()
-        assert self.may_end.wait(PATIENCE)
-        return super().encode(text, add_special=add_special, parse_special=parse_special)
-
-
 async def test_others_are_served_while_a_text_is_tokenised() -> None:
     tokenizer = GatedTokenizer()
-    tokenizer.may_end.set()  # the fake engine has texts of its own
     app = make_app(tokenizer)
-    tokenizer.began.clear()
-    tokenizer.may_end.clear()
+    tokenizer.close_gate()
     async with in_memory(app) as client:
         reading = asyncio.create_task(client.post("/v1/completions", json=completion()))
         await asyncio.to_thread(tokenizer.began.wait, PATIENCE)
@@ -149,6 +131,7 @@ async def test_others_are_served_while_a_text_is_tokenised() -> None:
 
 async def test_texts_do_not_pile_up_before_the_tokeniser() -> None:
     tokenizer = GatedTokenizer()
+    tokenizer.close_gate()
     workers = Workers(threads=1, max_pending=2)
     waiting = [
         asyncio.create_task(

@@ -8,6 +8,7 @@ import pytest
 
 from server.tokenizer import Tokenizer
 from tests.support.fake_engine import FakeEngine
+from tests.support.gated_tokenizer import GatedTokenizer
 from tests.support.http_app import App, Json, chat, completion, make_app, on_socket
 from tests.support.raw_http import PATIENCE, connection
 
@@ -82,6 +83,23 @@ async def test_leaving_ends_every_prompt_of_the_request(app: App) -> None:
         client.leave()
         await until_idle(app.engine)
     assert len(app.engine.calls) == 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_leaving_while_a_text_is_tokenised_leaves_nothing(*, stream: bool) -> None:
+    tokenizer = GatedTokenizer()
+    app = make_app(tokenizer)
+    app.engine.pause()
+    tokenizer.close_gate()
+    async with on_socket(app) as address:
+        async with connection(address) as client:
+            await client.post("/v1/completions", completion(stream=stream))
+            await asyncio.to_thread(tokenizer.began.wait, PATIENCE)
+            client.leave()
+        tokenizer.may_end.set()
+        await until_submitted(app.engine, 1)
+        await until_idle(app.engine)
+    assert outcome(app, "cancelled") == 1
 
 
 async def test_neighbours_of_a_leaver_go_on(app: App) -> None:
