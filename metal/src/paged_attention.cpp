@@ -133,8 +133,4 @@ void PagedAttention::eval_cpu(const std::vector<mx::array>& inputs, mx::array& o
   mx::cpu::get_command_encoder(stream()).dispatch([args, bytes = out.nbytes()] { attend(args, bytes); });
 }
 
-void PagedAttention::eval_gpu(const std::vector<mx::array>&, mx::array&) {
-  no_metal_kernel("paged_attention");
-}
-
 }  // namespace octavo

@@ -55,8 +55,4 @@ void PagedCacheUpdate::eval_cpu(const std::vector<mx::array>& inputs, mx::array&
                   int64_t{args.num_kv_heads} * args.head_dim);
 }
 
-void PagedCacheUpdate::eval_gpu(const std::vector<mx::array>&, mx::array&) {
-  no_metal_kernel("paged_cache_update");
-}
-
 }  // namespace octavo
