@@ -89,7 +89,7 @@ class Answer:
         if event.finish_reason in (FinishReason.ERROR, FinishReason.ABORT):
             raise _failure(event.error)
         if event.token_id is not None:
-            self._record.count_token()
+            self._record.count_token(choice.index)
         cached = self._cached_tokens[arrival.prompt_index]
         self._cached_tokens[arrival.prompt_index] = max(cached, event.cached_tokens)
         delta = choice.push(event)

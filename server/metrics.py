@@ -40,7 +40,7 @@ class Metrics:
             REQUEST_BUCKETS,
         )
         self.inter_token = self._seconds(
-            "octavo_inter_token_seconds", "Between two tokens of one request.", TOKEN_BUCKETS
+            "octavo_inter_token_seconds", "Between two tokens of one choice.", TOKEN_BUCKETS
         )
         self.request_seconds = self._seconds(
             "octavo_request_seconds", "From a request's headers to its end.", REQUEST_BUCKETS

@@ -38,17 +38,17 @@ class RequestRecord:
         self._clock = clock
         self._metrics = metrics
         self._began = clock()
-        self._last_token = self._began
+        self._last_token: dict[int, float] = {}  # of each choice, when
 
-    def count_token(self) -> None:
+    def count_token(self, choice: int) -> None:
         now = self._clock()
         self.completion_tokens += 1
         if self.first_token_seconds is None:
             self.first_token_seconds = now - self._began
             self._metrics.time_to_first_token.observe(self.first_token_seconds)
-        else:
-            self._metrics.inter_token.observe(now - self._last_token)
-        self._last_token = now
+        if choice in self._last_token:
+            self._metrics.inter_token.observe(now - self._last_token[choice])
+        self._last_token[choice] = now
 
     def fields(self) -> dict[str, object]:
         """What the log tells of the request; never its text unless that was asked for."""
