@@ -29,12 +29,14 @@ def answer_head(context: AppContext, prefix: str, fields: SamplingFields) -> Ans
     )
 
 
-def open_answer(
+def open_answer(  # noqa: PLR0913 - an answer has this many independent parts
     context: AppContext,
     request: HttpRequest,
     prompts: Sequence[Prompt],
     sampling: Sequence[SamplingParams],
     rules: TextRules,
+    *,
+    cache_salt: str | None,
 ) -> Answer:
     """Submits one engine request per prompt, all or none, under ids of our own making.
 
@@ -42,7 +44,7 @@ def open_answer(
     """
     call = secrets.token_hex(12)
     requests = [
-        Request(f"{call}-{index}", prompt.token_ids, params)
+        Request(f"{call}-{index}", prompt.token_ids, params, cache_salt or "")
         for index, (prompt, params) in enumerate(zip(prompts, sampling, strict=True))
     ]
     choices = [

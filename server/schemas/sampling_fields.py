@@ -79,6 +79,10 @@ class SamplingFields(RequestModel):
     stream_options: StreamOptions | None = Field(
         default=None, description="Only together with stream: true."
     )
+    cache_salt: Annotated[str, Field(max_length=256)] | None = Field(
+        default=None,
+        description="Cached prompts are shared only among requests with the same salt.",
+    )
     user: Annotated[str, Field(max_length=512)] | None = Field(
         default=None, description="Accepted and not used."
     )
