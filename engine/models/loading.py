@@ -46,9 +46,11 @@ def load_model(path: Path) -> LoadedModel:
         checkpoint = open_checkpoint(path)
         on_cpu = mx.default_device().type == mx.DeviceType.cpu
         dtype = mx.float32 if on_cpu else checkpoint.dtype
-        return LoadedModel(build_model(checkpoint, dtype, on_cpu=on_cpu), path)
+        model = build_model(checkpoint, dtype, on_cpu=on_cpu)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+    mx.clear_cache()  # what unpacking the weights left behind
+    return LoadedModel(model, path)
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
