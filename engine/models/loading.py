@@ -1,5 +1,6 @@
 """Loads a model from a path, whatever the checkpoint's format."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,13 +10,15 @@ from engine.errors import ModelError
 from engine.models.gguf_checkpoint import GGUFCheckpoint
 from engine.models.llama import build_llama
 from engine.models.model import CausalLM, ModelSpec
+from engine.models.model_config import ModelConfig
 from engine.models.parameters import Parameters
 from engine.models.qwen2 import build_qwen2
 from engine.models.qwen3 import build_qwen3
 from engine.models.safetensors_folder import SafetensorsFolder
 from engine.models.tensors import Checkpoint, Weights
 
-FAMILIES = {  # every model type that hf_config and gguf_config let through
+# every model type that hf_config and gguf_config let through
+FAMILIES: Mapping[str, Callable[[ModelConfig, Parameters], CausalLM]] = {
     "llama": build_llama,
     "mistral": build_llama,
     "qwen2": build_qwen2,
