@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -206,6 +207,23 @@ def test_a_request_ends_when_its_time_is_up(model: Path) -> None:
     with live_server(model, "--request-timeout", "0.001") as server:
         answer = ask(server, "hello", max_tokens=400, ignore_eos=True)
     assert answer.status_code == 504
+
+
+def test_who_waits_is_kept_alive_and_who_finds_the_queue_full_is_refused(model: Path) -> None:
+    flags = ("--max-num-seqs", "1", "--max-queue", "1", "--keepalive", "0.01")
+    with live_server(model, *flags) as server, ThreadPoolExecutor(6) as pool:
+        many = [pool.submit(ask_long, server) for _ in range(6)]
+        answers = [answer.result() for answer in many]
+    refused = [answer for answer in answers if answer.status_code == 503]
+    served = [answer for answer in answers if answer.status_code == 200]
+    assert len(refused) + len(served) == 6
+    assert refused
+    assert all("retry-after" in answer.headers for answer in refused)
+    assert any(answer.text.startswith(":") for answer in served)  # waited behind another
+
+
+def ask_long(server: LiveServer) -> httpx.Response:
+    return ask(server, "hello", max_tokens=400, ignore_eos=True, stream=True)
 
 
 def test_a_unix_socket_serves_and_is_gone_at_the_end(model: Path, tmp_path: Path) -> None:
