@@ -1,9 +1,10 @@
 """All that the HTTP side knows of an engine: token ids and events, never arrays."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from engine.engine_stats import EngineLimits, EngineStats, EngineStatus
+from engine.pool_snapshot import PoolSnapshot
 from engine.request import Request
 from engine.token_event import TokenEvent
 
@@ -28,6 +29,6 @@ class EngineClient(Protocol):
         """Ends a request, or one sequence of it, without a further event. Idempotent."""
         ...
 
-    def debug_pages(self) -> Mapping[str, object]:
-        """The page pool and the page tables of live sequences, ready for JSON."""
+    def snapshot(self) -> PoolSnapshot:
+        """The page pool, page by page."""
         ...

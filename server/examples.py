@@ -158,4 +158,18 @@ METRICS = (
     "# TYPE octavo_requests_running gauge\n"
     "octavo_requests_running 3.0\n"
 )
-PAGES: Examples = {"num_pages": 1024, "free": 1000, "used": 24, "cached": 0}
+PAGES: Examples = {
+    "page_size": 16,
+    "num_pages": 1024,
+    "num_untouched": 1023,
+    "pages": [
+        {
+            "page_id": 0,
+            "state": "used",
+            "reference_count": 1,
+            "is_indexed": False,
+            "fill": 5,
+            "owners": ["6f1d0c8a2b3e4f5061728394-0/0"],
+        }
+    ],
+}

@@ -1,5 +1,7 @@
 """GET /health, /livez, /version, /metrics and, where asked for, /debug/pages."""
 
+from dataclasses import asdict
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -38,4 +40,4 @@ async def metrics(request: Request) -> Response:
 
 @debug_router.get("/debug/pages")
 async def debug_pages(request: Request) -> Response:
-    return JSONResponse(context_of(request).engine.debug_pages())
+    return JSONResponse(asdict(context_of(request).engine.snapshot()))

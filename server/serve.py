@@ -10,7 +10,6 @@ from engine.build import build_engine
 from engine.device import report_device, select_device
 from server.config import ServeConfig
 from server.listener import ListenError, listen
-from server.local_engine import LocalEngine
 from server.logs import configure_logging
 from server.metrics import Metrics
 from server.model_store import ModelSource, resolve_model
@@ -52,4 +51,4 @@ async def _load(config: ServeConfig, source: ModelSource, metrics: Metrics) -> L
     def report() -> None:
         report_start(config, source, report_device(), loop.limits, loop.stats())
 
-    return Loaded(LocalEngine(loop), tokenizer, report)
+    return Loaded(loop, tokenizer, report)

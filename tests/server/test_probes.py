@@ -145,4 +145,5 @@ async def test_the_page_view_exists_only_where_asked_for(
     assert (await client.get("/debug/pages")).status_code == 404
     app = make_app(tokenizer, config=ServerConfig(MODEL, debug_endpoints=True))
     async with in_memory(app) as open_client:
-        assert (await open_client.get("/debug/pages")).json() == {"pages": [], "live": 0}
+        pool = (await open_client.get("/debug/pages")).json()
+        assert pool == {"page_size": 16, "num_pages": 9, "num_untouched": 9, "pages": []}

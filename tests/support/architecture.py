@@ -27,7 +27,7 @@ MAY_IMPORT_METAL = frozenset(
 )
 # The parts of server/ that start an engine; all others know its borders alone.
 STARTS_ENGINES = frozenset(
-    f"server/{name}.py" for name in ("serve", "generate", "doctor", "local_engine", "start_report")
+    f"server/{name}.py" for name in ("serve", "generate", "doctor", "start_report")
 )
 IMPURE = frozenset(
     {"asyncio", "concurrent", "datetime", "io", "logging", "multiprocessing", "os", "pathlib"}

@@ -9,11 +9,12 @@ once, an aborted sequence gets no further event.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.engine_stats import EngineLimits, EngineStats, EngineStatus
 from engine.errors import EngineDead, Overloaded
+from engine.pool_snapshot import PoolSnapshot
 from engine.request import Request
 from engine.request_check import check_request
 from engine.token_event import FinishReason, TokenEvent, TokenLogprob
@@ -124,8 +125,8 @@ class FakeEngine:
         if request_id in self.calls:
             self.calls[request_id].close(index)
 
-    def debug_pages(self) -> Mapping[str, object]:
-        return {"pages": [], "live": len(self.live)}
+    def snapshot(self) -> PoolSnapshot:
+        return PoolSnapshot(page_size=16, num_pages=9, num_untouched=9, pages=())
 
     def pause(self) -> None:
         """No event goes out until `advance` allows some."""
