@@ -100,3 +100,19 @@ def test_a_character_begun_by_the_prompt_is_finished_by_the_answer(name: str) ->
 def test_a_control_token_shows_only_when_asked_for(name: str) -> None:
     assert pieces(name, [TURN_ID], [BEGIN_ID]) == ["", ""]
     assert pieces(name, [TURN_ID], [BEGIN_ID], skip_special=False) == ["<|turn|>", ""]
+
+
+def test_a_token_is_looked_up_once_however_long_the_text_grows() -> None:
+    class Counting:
+        strips_first_space = False
+        lookups = 0
+
+        def visible_bytes(self, token_id: int, skip_special: bool) -> bytes:
+            self.lookups += 1
+            return TOKENIZERS["byte_level"].visible_bytes(token_id, skip_special)
+
+    counting = Counting()
+    detokenizer = Detokenizer(counting)  # type: ignore[arg-type]
+    for token_id in range(4, 204):
+        detokenizer.push(token_id)
+    assert counting.lookups == 200
