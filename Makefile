@@ -19,7 +19,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --no-build-isolation $(addprefix --config-settings=cmake.define.,$(CMAKE_DEFINES))
 SOURCES := pyproject.toml $(shell find metal \( -name '*.cpp' -o -name '*.h' -o -name '*.metal' \
-	-o -name '*.cmake' -o -name CMakeLists.txt \) -type f)
+	-o -name '*.cmake' -o -name embed.py -o -name CMakeLists.txt \) -type f)
 CHECKED := server engine metal tests
 
 .PHONY: help serve generate pull test test-tools build lint format format-check types parity openapi readme clean
