@@ -30,11 +30,10 @@ def _token_text(value: object) -> str | None:
 def _ids_of(token: str, folder: Path) -> set[int]:
     """The id in tokenizer.json: an added token, else a word of the vocabulary."""
     tokenizer = read_json_object_if_present(folder / "tokenizer.json")
-    added = tokenizer.get("added_tokens")
+    added, model = tokenizer.get("added_tokens"), tokenizer.get("model")
     entries = added if isinstance(added, list) else []
-    ids = {entry["id"] for entry in entries if entry.get("content") == token}
-    model = tokenizer.get("model")
+    found = [x.get("id") for x in entries if isinstance(x, dict) and x.get("content") == token]
     vocab = model.get("vocab") if isinstance(model, dict) else None
-    if not ids and isinstance(vocab, dict) and isinstance(vocab.get(token), int):
-        ids.add(vocab[token])
-    return ids
+    if not found and isinstance(vocab, dict):
+        found = [vocab.get(token)]
+    return {token_id for token_id in found if isinstance(token_id, int)}

@@ -1,5 +1,6 @@
 """Typed reading of a checkpoint's settings; every complaint is one line that names the key."""
 
+import math
 from collections.abc import Mapping
 
 from engine.errors import ModelError
@@ -44,6 +45,13 @@ class Fields:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         raise self.wrong(key, "a number")
+
+    def number_above(self, floor: float, key: str, default: float | None = None) -> float:
+        """A number above `floor`."""
+        value = self.number(key, default)
+        if floor < value < math.inf:
+            return value
+        raise self.wrong(key, f"a number above {floor:g}")
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self._present(key, default)

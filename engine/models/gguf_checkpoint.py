@@ -44,13 +44,12 @@ class GGUFCheckpoint:
         return frozenset(self._tensors)
 
     def read(self, name: str) -> Weight:
-        weight = self._decode(self._tensors[name])
-        if self.config.model_type != "llama":
-            return weight
-        if ".q_proj." in name:
-            return _with_split_halves(weight, self.config.num_attention_heads)
-        if ".k_proj." in name:
-            return _with_split_halves(weight, self.config.num_kv_heads)
+        weight, config = self._decode(self._tensors[name]), self.config
+        heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_kv_heads}
+        module = name.split(".")[-2]
+        interleaved = config.model_type == "llama" and module in heads
+        if interleaved and weight.shape[0] == heads[module] * config.head_dim:
+            return _with_split_halves(weight, heads[module])
         return weight
 
     def _read_config(self) -> ModelConfig:

@@ -52,7 +52,7 @@ def parse_metadata(
         head_dim=head_dim,
         vocab_size=vocab_size,
         max_positions=rope.extended_context(fields.size("context_length")),
-        rms_norm_eps=fields.number("attention.layer_norm_rms_epsilon"),
+        rms_norm_eps=fields.number_above(0, "attention.layer_norm_rms_epsilon"),
         rope=rope,
         tied_embeddings=tied_embeddings,
         windows=(_window(fields),) * num_layers,
@@ -80,7 +80,7 @@ def _window(fields: Fields) -> int | None:
 
 
 def _rope(fields: Fields, head_dim: int, divisors: Sequence[float] | None) -> Rope:
-    theta = fields.number("rope.freq_base", 10000.0)
+    theta = fields.number_above(1, "rope.freq_base", 10000.0)
     scaling = _scaling(fields)
     if divisors is None:
         return Rope(head_dim, theta, scaling)
@@ -96,7 +96,7 @@ def _scaling(fields: Fields) -> RopeScaling | None:
     kind = fields.text("rope.scaling.type", "none")
     if kind == "none":
         return None
-    factor = fields.number("rope.scaling.factor")
+    factor = fields.number_above(0, "rope.scaling.factor")
     if kind == "linear":
         return LinearScaling(factor)
     if kind == "yarn":
@@ -110,8 +110,8 @@ def _yarn(fields: Fields, factor: float) -> YarnScaling:
     return YarnScaling(
         factor,
         fields.size("rope.scaling.original_context_length", context),
-        beta_fast=fields.number("rope.scaling.yarn_beta_fast", 32.0),
-        beta_slow=fields.number("rope.scaling.yarn_beta_slow", 1.0),
+        beta_fast=fields.number_above(0, "rope.scaling.yarn_beta_fast", 32.0),
+        beta_slow=fields.number_above(0, "rope.scaling.yarn_beta_slow", 1.0),
         attention_factor=attention,
     )
 

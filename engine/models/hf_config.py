@@ -35,7 +35,7 @@ def parse_config(fields: Fields, eos_token_ids: frozenset[int]) -> ModelConfig:
         head_dim=head_dim,
         vocab_size=fields.size("vocab_size"),
         max_positions=rope.extended_context(fields.size("max_position_embeddings")),
-        rms_norm_eps=fields.number("rms_norm_eps", 1e-6),
+        rms_norm_eps=fields.number_above(0, "rms_norm_eps", 1e-6),
         rope=rope,
         tied_embeddings=fields.flag("tie_word_embeddings", default=False),
         windows=_windows(fields, num_layers),
@@ -47,10 +47,11 @@ def parse_rope(fields: Fields, head_dim: int) -> Rope:
     """Reads rope_theta with rope_scaling, or the nested rope_parameters of transformers 5."""
     section = fields.section("rope_parameters") or fields.section("rope_scaling")
     section = section or Fields({}, fields.label)
-    theta = section.number("rope_theta", fields.number("rope_theta", 10000.0))
-    for where in (fields, section):
-        if where.number("partial_rotary_factor", 1.0) != 1.0:
-            raise where.wrong("partial_rotary_factor", "1 (the whole head rotates)")
+    home_of_theta = section if "rope_theta" in section else fields
+    theta = home_of_theta.number_above(1, "rope_theta", 10000.0)
+    for place in (fields, section):
+        if place.number("partial_rotary_factor", 1.0) != 1.0:
+            raise place.wrong("partial_rotary_factor", "1 (the whole head rotates)")
     return Rope(head_dim, theta, _scaling(section, fields))
 
 
@@ -60,14 +61,12 @@ def _scaling(section: Fields, fields: Fields) -> RopeScaling | None:
         _refuse_per_layer_parameters(section)
         return None
     if kind == "linear":
-        return LinearScaling(section.number("factor"))
+        return LinearScaling(section.number_above(0, "factor"))
     if kind == "llama3":
-        return Llama3Scaling(
-            section.number("factor"),
-            section.number("low_freq_factor"),
-            section.number("high_freq_factor"),
-            _original_max_positions(section, fields),
-        )
+        low = section.number_above(0, "low_freq_factor")
+        high = section.number_above(low, "high_freq_factor")
+        original = _original_max_positions(section, fields)
+        return Llama3Scaling(section.number_above(0, "factor"), low, high, original)
     if kind == "yarn":
         return _yarn(section, fields)
     raise ModelError(f"{section.label}: rope type {kind!r} is not supported; {ROPE_TYPES} are")
@@ -76,12 +75,12 @@ def _scaling(section: Fields, fields: Fields) -> RopeScaling | None:
 def _yarn(section: Fields, fields: Fields) -> YarnScaling:
     original = _original_max_positions(section, fields)
     stretched = fields.size("max_position_embeddings") / original
-    factor = section.number("factor", stretched)
+    factor = section.number_above(0, "factor", stretched)
     return YarnScaling(
         factor,
         original,
-        beta_fast=section.number("beta_fast", 32.0),
-        beta_slow=section.number("beta_slow", 1.0),
+        beta_fast=section.number_above(0, "beta_fast", 32.0),
+        beta_slow=section.number_above(0, "beta_slow", 1.0),
         attention_factor=_yarn_attention_factor(section, factor),
         truncate=section.flag("truncate", default=True),
     )

@@ -50,7 +50,7 @@ def _parse(path: Path, text: bytes) -> dict[str, TensorEntry]:
         header = json.loads(text)
         header.pop("__metadata__", None)
         return {name: _entry(value) for name, value in header.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ModelError(f"{path}: the safetensors header cannot be read") from error
 
 

@@ -1,5 +1,7 @@
 """GGUF files: every tensor type against the gguf package, and whole models against their twins."""
 
+import random
+
 import gguf
 import mlx.core as mx
 import numpy as np
@@ -229,3 +231,19 @@ def test_metadata_reads_back_as_the_gguf_package_wrote_it(tmp_path):
         if not key.startswith("GGUF."):
             assert ours[key] == field.contents()
     assert (ours["a.text"], ours["a.flag"], ours["a.part"]) == ("é", True, 0.5)
+
+
+def test_damage_to_the_header_is_refused_in_one_line_or_does_no_harm(tmp_path):
+    whole = tiny_gguf(tmp_path / "m.gguf", quantization="Q4_0").read_bytes()
+    entries = range(whole.index(b"token_embd.weight"), whole.index(b"blk.1.ffn_down.weight"))
+    rng, path, refusals = random.Random(5), tmp_path / "damaged.gguf", []
+    for _ in range(150):
+        data = bytearray(whole)
+        data[rng.choice(entries)] = rng.choice([0, 1, 3, 8, 9, 255])
+        path.write_bytes(data)
+        try:
+            load_model(path)
+        except ModelError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 50
+    assert [message for message in refusals if "\n" in message] == []

@@ -60,6 +60,24 @@ def test_a_scaled_rope_without_its_factor_is_refused():
     assert message == "config.json: rope_scaling: factor is missing"
 
 
+LLAMA3 = {"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"rope_theta": 0}, "rope_theta must be a number above 1, got 0"),
+        ({"rope_scaling": {"type": "linear", "factor": 0}}, "factor must be a number above 0"),
+        ({"rope_scaling": {"type": "yarn", "factor": -4.0}}, "factor must be a number above 0"),
+        ({"rope_scaling": LLAMA3 | {"low_freq_factor": 4}}, "high_freq_factor must be a number"),
+        ({"rope_scaling": LLAMA3 | {"original_max_position_embeddings": 0}}, "an integer above 0"),
+        ({"rms_norm_eps": float("nan")}, "rms_norm_eps must be a number above 0, got nan"),
+    ],
+)
+def test_numbers_that_no_formula_can_take_are_named(values, words):
+    assert words in refusal(**values)
+
+
 def test_rope_parameters_by_layer_type_are_refused():
     message = refusal(rope_parameters={"full_attention": {"rope_type": "default"}})
     assert "full_attention" in message

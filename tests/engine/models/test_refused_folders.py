@@ -176,6 +176,16 @@ def test_a_file_with_a_header_of_nonsense_is_named(folder):
     assert refusal(folder).endswith("model.safetensors: the safetensors header cannot be read")
 
 
+@pytest.mark.parametrize(
+    "header", [{"x": 1}, {"x": {"dtype": "F32", "shape": [1], "data_offsets": []}}, {"x": {}}, []]
+)
+def test_a_header_of_another_shape_is_named(folder, header):
+    text = json.dumps(header).encode()
+    file = folder / "model.safetensors"
+    file.write_bytes(struct.pack("<Q", len(text)) + text + bytes(100))
+    assert refusal(folder).endswith("model.safetensors: the safetensors header cannot be read")
+
+
 def test_a_page_of_html_in_place_of_weights_is_named(folder):
     (folder / "model.safetensors").write_text("<html><body>Not found</body></html>")
     assert refusal(folder).endswith("model.safetensors: not a safetensors file")

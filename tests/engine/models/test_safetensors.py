@@ -151,3 +151,17 @@ def test_end_tokens_come_from_every_file_that_names_some(tmp_path):
     for name in ("generation_config.json", "tokenizer_config.json", "tokenizer.json"):
         (folder / name).unlink()
     assert load_model(folder).spec.eos_token_ids == {10, 11}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"added_tokens": [1, {"id": 2}], "model": 3}',
+        '{"added_tokens": [{"content": "<|im_end|>", "id": "k"}], "model": {"vocab": []}}',
+    ],
+)
+def test_a_tokenizer_that_names_no_end_token_adds_none(tmp_path, text):
+    folder = tiny_llama(tmp_path)
+    (folder / "tokenizer.json").write_text(text)
+    (folder / "generation_config.json").unlink()
+    assert load_model(folder).spec.eos_token_ids == {2}  # config.json's
