@@ -7,8 +7,7 @@ device's thread while everything else stays on the event loop.
 from dataclasses import dataclass
 from typing import Protocol
 
-from engine.engine_stats import EngineLimits, EngineStats
-from engine.kv_storage import StorageStats
+from engine.engine_stats import EngineLimits, EngineStats, StorageStats
 from engine.pool_snapshot import PoolSnapshot, count_unused_tail_slots, take_snapshot
 from engine.request import Request
 from engine.scheduler import Scheduler

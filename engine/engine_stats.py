@@ -61,6 +61,19 @@ class EngineStats:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageStats:
+    """What a runner tells of the memory behind the pages.
+
+    Gauges in pages and bytes; the counters count growths and the bytes that growths copied.
+    """
+
+    page_capacity: int
+    bytes_per_page: int
+    num_growths: int
+    num_copied_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepReport:
     """One device step: its duration, its tokens, and how long each newly started request queued."""
 

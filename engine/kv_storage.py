@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
+from engine.engine_stats import StorageStats
 from engine.growth import grown_capacity
 from engine.kv_pages import KVPages
 from engine.page_table import PageCopy
@@ -25,16 +26,6 @@ class KVShape:
         """All layers, K and V."""
         slots = self.num_layers * self.num_kv_heads * self.page_size
         return 2 * slots * self.head_dim * self.dtype.size
-
-
-@dataclass(frozen=True, slots=True)
-class StorageStats:
-    """Gauges in pages and bytes; the counters count growths and the bytes that growths copied."""
-
-    page_capacity: int
-    bytes_per_page: int
-    num_growths: int
-    num_copied_bytes: int
 
 
 class KVStorage:

@@ -13,7 +13,8 @@ import numpy as np
 
 from engine.attention import make_attention
 from engine.config import AttentionKind
-from engine.kv_storage import KVStorage, StorageStats
+from engine.engine_stats import StorageStats
+from engine.kv_storage import KVStorage
 from engine.models.model import CausalLM
 from engine.sampler import Floats, SamplingFault, is_plain_greedy, sample, token_logprob
 from engine.step_arrays import step_arrays

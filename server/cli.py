@@ -11,6 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 from engine.errors import InvalidRequest, ModelError
+from server.bench.command import add_bench
 from server.errors import GenerationFailed
 from server.flag_reading import FlagError, serve_config
 from server.flags import GENERATE_FLAGS, SERVE_FLAGS, add_flags
@@ -106,6 +107,13 @@ def make_parser() -> ArgumentParser:
         f"(default: {DEFAULT_MODEL})",
     )
     pull.set_defaults(command=_pull)
+    bench = commands.add_parser(
+        "bench",
+        help="measure something that repeats from its seed",
+        description="Measure something that repeats from its seed.",
+        allow_abbrev=False,
+    )
+    add_bench(bench)
     doctor = commands.add_parser(
         "doctor",
         help="check this machine and this installation",

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from engine.config import EngineConfig
 from engine.engine import Engine
-from engine.engine_stats import EngineLimits, EngineStats
+from engine.engine_stats import EngineLimits, EngineStats, StorageStats
 from engine.growth import grown_capacity
-from engine.kv_storage import StorageStats
 from engine.page_pool import PagePool
 from engine.request import Request, SamplingParams
 from engine.scheduler import Scheduler

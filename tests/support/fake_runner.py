@@ -6,7 +6,7 @@ stale slot changes the tokens that come out.
 
 from collections.abc import Callable, Sequence
 
-from engine.kv_storage import StorageStats
+from engine.engine_stats import StorageStats
 from engine.step_batch import Draw, Drawn, Row, RowResult, StepBatch, StepResult
 
 VOCAB_SIZE = 64

@@ -1,0 +1,66 @@
+"""`octavo bench` on the command line."""
+
+import json
+
+import pytest
+
+from server.cli import main
+
+
+def bench(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, object]:
+    assert main(["bench", "fragmentation", "--json", *flags]) == 0
+    report: dict[str, object] = json.loads(capsys.readouterr().out)
+    return report
+
+
+ONE = ("--requests=1", "--prompt-tokens=17:17", "--new-tokens=1:1")
+
+
+def test_one_request_of_seventeen_tokens_leaves_fifteen_slots(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report = bench(capsys, *ONE)
+    assert report["unused_tail_slots"] == 15
+    assert report["fragmentation_ratio"] == 15 / 32
+    assert report["unused_tail_bytes"] == 15 * 46080
+    assert report["page_capacity"] == 0  # no step has run by then
+
+
+@pytest.mark.parametrize(
+    ("flag", "changed"),
+    [
+        ("--page-size=4", "unused_tail_slots"),
+        ("--bytes-per-token=10", "unused_tail_bytes"),
+        ("--prompt-tokens=30:30", "unused_tail_slots"),
+        ("--new-tokens=9:9", "steps"),
+        ("--requests=3", "steps"),
+    ],
+)
+def test_each_flag_changes_the_trace(
+    capsys: pytest.CaptureFixture[str], flag: str, changed: str
+) -> None:
+    assert bench(capsys, *ONE, flag)[changed] != bench(capsys, *ONE)[changed]
+
+
+def test_the_seed_and_the_number_of_sequences_change_the_trace(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plain = bench(capsys, "--requests=30")
+    assert bench(capsys, "--requests=30", "--seed=1")["mean_ratio"] != plain["mean_ratio"]
+    few = bench(capsys, "--requests=30", "--max-num-seqs=2")
+    assert int(str(few["steps"])) > int(str(plain["steps"]))
+
+
+def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "fragmentation", *ONE]) == 0
+    table = capsys.readouterr().out
+    assert "15 of 32 in live pages" in table
+    assert "46.88%" in table
+
+
+@pytest.mark.parametrize("bad", ["5", "0:4", "9:3", "a:b", ":", "-1:3"])
+def test_a_bad_span_names_its_flag(capsys: pytest.CaptureFixture[str], bad: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "fragmentation", f"--new-tokens={bad}"])
+    assert stopped.value.code == 2
+    assert "--new-tokens" in capsys.readouterr().err
