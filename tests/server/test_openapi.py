@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -95,6 +95,7 @@ values = st.recursive(
 )
 
 
+@settings(max_examples=25)
 @given(value=st.dictionaries(texts, values))
 def test_our_yaml_says_what_json_says(value: dict[str, object]) -> None:
     assert yaml.safe_load(to_yaml(value)) == json.loads(json.dumps(value))

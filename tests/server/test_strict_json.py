@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidRequest
@@ -19,6 +19,7 @@ values = st.recursive(
 )
 
 
+@settings(max_examples=25)
 @given(value=st.dictionaries(texts, values), ascii_only=st.booleans())
 def test_every_object_is_read_as_it_was_written(
     value: dict[str, object], *, ascii_only: bool
