@@ -181,7 +181,7 @@ class Scheduler:
         return needed + promised + watermark <= self.pool.num_available
 
     def _num_slots_taken(self) -> int:
-        return sum(max(len(sequence.indexes), 1) for sequence in self._running)
+        return sum(len(sequence.indexes) for sequence in self._running)
 
     def _pages_missing(self, sequence: Sequence) -> int:
         """Pages still to be taken for every known token and the one after, and for the forks to be."""
@@ -232,7 +232,7 @@ class Scheduler:
             return False
         start = sequence.num_computed_tokens
         stop = start + self.pool.page_size
-        if sequence.table.num_unused_slots or stop >= len(sequence.token_ids):
+        if stop >= len(sequence.token_ids):
             return False
         return any(
             start <= other.num_computed_tokens < stop <= len(other.token_ids)

@@ -96,3 +96,12 @@ def test_the_tail_of_a_shared_page_is_counted_once_from_its_fullest_holder():
     child.table.rewind(2)
     assert count_unused_tail_slots([parent, child]) == 1
     assert count_unused_tail_slots([child, parent]) == 1
+
+
+def test_tails_behind_a_shared_head_are_counted_each():
+    pool = PagePool(8, B)
+    parent = sequence_of(pool, "a", B, n=2)
+    child = parent.fork(1)
+    parent.table.append(1)
+    child.table.append(2)
+    assert count_unused_tail_slots([parent, child]) == 3 + 2

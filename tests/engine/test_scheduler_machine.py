@@ -16,7 +16,8 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from engine.request import Request
 from tests.support.scheduler_oracle import SchedulerOracle, Setting
-from tests.support.stepper import make_request
+from tests.support.stepper import Stepper, make_request
+from tests.support.trace import TraceShape, make_trace
 
 EDGES = (
     "aborts while a step runs",
@@ -213,3 +214,28 @@ def test_crowds_end_in_a_pool_of_one_requests_need(page_size, prefix_cache):
         oracle.finish(None)
     oracle.drain()
     assert oracle.tally["preemptions"] > 0
+
+
+@pytest.mark.parametrize("prefix_cache", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_request_of_a_random_stream_starves_or_gets_another_text(seed, prefix_cache):
+    """Case D13; the seed replays the trace. The pool is 1.3 times the largest request's need."""
+    shape = TraceShape(max_n=2)
+    longest = max(shape.head_lengths) + max(shape.body_lengths) + max(shape.max_tokens)
+    num_pages = -(-longest * 13 // 10 // 4)
+    stepper = Stepper(num_pages, 4, max_num_seqs=6, budget=24, prefix_cache=prefix_cache)
+    arrivals = list(make_trace(seed, shape))
+    aborts = {a.abort_step: a.request.request_id for a in arrivals if a.abort_step is not None}
+    step = 0
+    while arrivals or stepper.scheduler.has_work:
+        while arrivals and arrivals[0].step <= step:
+            stepper.add(arrivals.pop(0).request)
+        batch = stepper.plan()
+        if step in aborts:
+            stepper.abort(aborts[step])
+        if batch:
+            stepper.finish(batch)
+        step += 1
+        assert step < 10_000
+    assert not stepper.live
+    assert stepper.pool.num_used == 0

@@ -1,5 +1,6 @@
 """A scheduler and a fake model stepped by hand: the engine without device, clock or loop."""
 
+import random
 from collections import defaultdict
 
 from engine.config import EngineConfig
@@ -29,6 +30,21 @@ def make_request(  # noqa: PLR0913 - a request has this many independent parts
 ) -> Request:
     params = SamplingParams(max_tokens, n=n, ignore_eos=ignore_eos, **sampling)  # type: ignore[arg-type]
     return Request(request_id, tuple(prompt), params, salt)
+
+
+def text(length: int, seed: int = 0) -> list[int]:
+    dice = random.Random(seed)
+    return [dice.randrange(VOCAB_SIZE) for _ in range(length)]
+
+
+def request_ids(batch: StepBatch | None) -> list[str]:
+    assert batch
+    return [row.request_id for row in batch.rows]
+
+
+def row_lengths(batch: StepBatch | None) -> list[int]:
+    assert batch
+    return [len(row.token_ids) for row in batch.rows]
 
 
 def indexes_of(request: Request) -> range:
