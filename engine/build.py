@@ -40,7 +40,10 @@ def load_engine(path: Path, config: EngineConfig) -> Engine:
 
 
 def make_engine(model: CausalLM, config: EngineConfig) -> Engine:
-    """Wire an engine around a model and warm it up. Raises ModelError where one page is too much."""
+    """Wire an engine around a model and warm it up.
+
+    Raises ModelError where the budget holds no page, or a shape is beyond the kernels.
+    """
     shape = kv_shape(model.spec, config)
     num_pages = config.kv_cache_bytes // shape.bytes_per_page
     if num_pages < 1:
@@ -52,7 +55,10 @@ def make_engine(model: CausalLM, config: EngineConfig) -> Engine:
     limits = engine_limits(model.spec, config, num_pages)
     scheduler = Scheduler(config, limits, model.spec.eos_token_ids, pool)
     runner = ModelRunner(model, KVStorage(shape, num_pages), config.attention)
-    warm_up(runner)
+    try:
+        warm_up(runner)
+    except ValueError as error:
+        raise ModelError(f"the kernels cannot serve this model: {error}") from error
     return Engine(scheduler, runner)
 
 

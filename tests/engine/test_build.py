@@ -1,0 +1,76 @@
+"""From a checkpoint and a configuration to an engine, or to one line that says why not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine.build import build_engine, engine_limits, load_engine
+from engine.engine_stats import EngineStatus, StepReport
+from engine.errors import ModelError
+from engine.models import CausalLM
+from engine.request import Request, SamplingParams
+from tests.support.checkpoints import Quantization, tiny_llama
+from tests.support.engine_runs import CONFIG, engine_for
+
+
+class Silent:
+    def step(self, report: StepReport) -> None: ...
+
+
+async def test_a_built_engine_serves_on_the_running_loop(tmp_path: Path) -> None:
+    loop = await build_engine(tiny_llama(tmp_path), CONFIG, Silent())
+    assert loop.status is EngineStatus.READY
+    stream = loop.submit(Request("a", (1, 2, 3), SamplingParams(4, ignore_eos=True)))
+    assert len([event async for event in stream]) == 4
+    await loop.stop(grace=0)
+
+
+def test_a_model_that_does_not_load_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such file or folder"):
+        load_engine(tmp_path / "nothing", CONFIG)
+
+
+def test_heads_beyond_the_kernels_are_one_error(tmp_path: Path) -> None:
+    folder = tiny_llama(tmp_path, head_dim=320)
+    with pytest.raises(ModelError, match="head size") as error:
+        load_engine(folder, CONFIG)
+    assert "\n" not in str(error.value)
+
+
+def test_a_budget_below_one_page_is_refused_with_the_numbers(llama: CausalLM) -> None:
+    per_page = engine_for(llama).stats().bytes_per_page
+    with pytest.raises(
+        ModelError, match=f"{per_page - 1} bytes does not hold one page of {per_page}"
+    ):
+        engine_for(llama, kv_cache_bytes=per_page - 1)
+    assert engine_for(llama, kv_cache_bytes=per_page).stats().page_budget == 1
+
+
+@pytest.mark.parametrize(
+    ("max_model_len", "num_pages", "expected"), [(None, 1000, 512), (100, 1000, 100), (None, 3, 48)]
+)
+def test_the_context_is_the_smallest_of_model_flag_and_pool(
+    llama: CausalLM, max_model_len: int | None, num_pages: int, expected: int
+) -> None:
+    config = replace(CONFIG, max_model_len=max_model_len)
+    assert engine_limits(llama.spec, config, num_pages).max_model_len == expected
+
+
+def test_an_engine_starts_with_little_memory_and_counts_of_zero(llama: CausalLM) -> None:
+    stats = engine_for(llama).stats()
+    assert stats.page_capacity == 16
+    assert stats.page_budget > 100
+    assert (stats.pages_used, stats.pages_cached, stats.generated_tokens) == (0, 0, 0)
+
+
+def test_the_model_stays_quantised_in_memory(tmp_path: Path) -> None:
+    sizes = []
+    for name, quantization in (("plain", None), ("small", Quantization(bits=4))):
+        folder = tiny_llama(tmp_path / name, hidden_size=256, quantization=quantization)
+        before = mx.get_active_memory()
+        engine = load_engine(folder, CONFIG)
+        sizes.append(mx.get_active_memory() - before)
+        del engine
+    assert sizes[1] < sizes[0] - (1 << 20)
