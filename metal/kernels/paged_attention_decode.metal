@@ -34,13 +34,14 @@ inline void load_row(thread float* row, const device P* pages, long element, uin
 }
 
 template <typename Q, int D, int H, int E>
-inline void start_state(thread DecodeState<H, E>& state, const device Q* q, long element, int num_heads, uint lane,
-                        float scale) {
+inline void start_state(thread DecodeState<H, E>& state, const device Q* q, int token, int first_head, int num_heads,
+                        uint lane, constant AttentionParams& p) {
   for (int h = 0; h < H; h++) {
     for (int i = 0; i < E; i++) {
       const int d = static_cast<int>(lane) * E + i;
       const bool present = h < num_heads && d < D;
-      state.q[h][i] = present ? static_cast<float>(q[element + h * D + d]) * scale : 0.0f;
+      const float number = present ? static_cast<float>(q[query_element(token, first_head + h, d, p)]) : 0.0f;
+      state.q[h][i] = number * p.query_scale;
       state.values[h][i] = 0.0f;
     }
     state.top[h] = -INFINITY;
@@ -200,8 +201,7 @@ template <typename Q, typename P, typename R, int D, int H, bool Split>
 
   DecodeState<H, E> state;
   const long first_row = static_cast<long>(query.token) * p.num_q_heads + first_head;
-  const long first_number = static_cast<long>(query.token) * p.q_stride + first_head * D;
-  start_state<Q, D, H, E>(state, q, first_number, num_heads, lane, p.query_scale);
+  start_state<Q, D, H, E>(state, q, query.token, first_head, num_heads, lane, p);
   const int2 range = split_range(query.position, group.z, p);
   for (int begin = range.x + static_cast<int>(simd) * OCTAVO_SIMD_WIDTH; begin < range.y; begin += kThreads) {
     const int end = min(begin + OCTAVO_SIMD_WIDTH, range.y);

@@ -214,14 +214,15 @@ template <typename Q, typename P, int D>
   const int position = block_position(block, query_row, heads_per_kv);
   const int token = block.first_token + query_row / heads_per_kv;
   const int head = kv_head * heads_per_kv + query_row % heads_per_kv;
-  const long from = static_cast<long>(token) * p.q_stride + head * D + fragment_column(lane);
-  const long to = (static_cast<long>(token) * p.num_q_heads + head) * D + fragment_column(lane);
+  const int column = fragment_column(lane);
+  const long to = (static_cast<long>(token) * p.num_q_heads + head) * D + column;
 
   float2 queries[D / 8];
   float2 values[D / 8];
   for (int d = 0; d < D / 8; d++) {
     for (int e = 0; e < 2; e++) {
-      queries[d][e] = present ? static_cast<float>(q[from + d * 8 + e]) * p.query_scale : 0.0f;
+      const long from = query_element(token, head, d * 8 + column + e, p);
+      queries[d][e] = present ? static_cast<float>(q[from]) * p.query_scale : 0.0f;
     }
     values[d] = float2(0.0f, 0.0f);
   }

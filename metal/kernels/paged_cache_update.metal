@@ -20,6 +20,7 @@ template <typename P, typename V>
   }
   const int offset = slot_offset(slot, p.page_size);
   const long to = page_element(page, head, offset, p.num_kv_heads, p.page_size, p.head_dim) + d;
-  const long from = static_cast<long>(token) * p.value_stride + head * p.head_dim + d;
+  const long from = static_cast<long>(token) * p.value_token_stride + static_cast<long>(head) * p.value_head_stride +
+                    static_cast<long>(d) * p.value_number_stride;
   pages[to] = static_cast<P>(static_cast<float>(values[from]));
 }

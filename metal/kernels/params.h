@@ -9,7 +9,9 @@ struct CacheUpdateParams {
   int head_dim;
   int page_size;
   int num_pages;
-  int value_stride;  // numbers from one token's values to the next
+  int value_token_stride;  // values lie as they come: numbers from one token, head, number to the next
+  int value_head_stride;
+  int value_number_stride;
 };
 
 struct AttentionParams {
@@ -21,7 +23,9 @@ struct AttentionParams {
   int num_kv_heads;
   int page_size;
   int window;          // 0: none
-  int q_stride;        // numbers from one token's queries to the next
+  int q_token_stride;  // q lies as it comes
+  int q_head_stride;
+  int q_number_stride;
   int num_splits;      // pieces of the context in the decode schedule
   int units_are_rows;  // decode: 1: a unit is a row with one query, 0: a unit is a token
   int min_queries;     // prefill: rows with fewer are left to the decode schedule
@@ -30,7 +34,7 @@ struct AttentionParams {
   float score_cap;    // soft cap * log2(e), 0: none
 };
 
-static_assert(sizeof(CacheUpdateParams) == 24, "host and device agree on the layout");
-static_assert(sizeof(AttentionParams) == 60, "host and device agree on the layout");
+static_assert(sizeof(CacheUpdateParams) == 32, "host and device agree on the layout");
+static_assert(sizeof(AttentionParams) == 68, "host and device agree on the layout");
 
 #endif

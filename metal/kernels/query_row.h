@@ -61,6 +61,12 @@ inline DecodeQuery find_decode_query(int unit, const device int* query_start_loc
   return query;
 }
 
+// Number d of a query head.
+inline long query_element(int token, int head, int d, constant AttentionParams& p) {
+  return static_cast<long>(token) * p.q_token_stride + static_cast<long>(head) * p.q_head_stride +
+         static_cast<long>(d) * p.q_number_stride;
+}
+
 // The page that holds a position of a row; -1 if it is absent.
 inline int page_at(const device int* block_table, int row, int position, constant AttentionParams& p) {
   const int index = slot_page(position, p.page_size);

@@ -8,6 +8,17 @@ namespace octavo {
 
 namespace {
 
+bool rows_are_contiguous(const mx::array& x) {
+  int64_t expected = 1;
+  for (int axis = static_cast<int>(x.ndim()) - 1; axis > 0; axis--) {
+    if (x.shape(axis) != 1 && x.strides(axis) != expected) {
+      return false;
+    }
+    expected *= x.shape(axis);
+  }
+  return true;
+}
+
 // Copies elements one by one: rare, and only for inputs as small as one step's tokens.
 void copy_strided(const char* from, char* to, const mx::Shape& shape, const mx::Strides& strides, size_t itemsize) {
   size_t count = 1;
@@ -27,25 +38,13 @@ void copy_strided(const char* from, char* to, const mx::Shape& shape, const mx::
 
 }  // namespace
 
-bool rows_are_contiguous(const mx::array& x) {
-  int64_t expected = 1;
-  for (int axis = static_cast<int>(x.ndim()) - 1; axis > 0; axis--) {
-    if (x.shape(axis) != 1 && x.strides(axis) != expected) {
-      return false;
-    }
-    expected *= x.shape(axis);
-  }
-  return true;
-}
-
-int64_t row_stride(const mx::array& x) {
-  int64_t row = x.shape(0) > 0 ? static_cast<int64_t>(x.size()) / x.shape(0) : 0;
-  return x.flags().row_contiguous ? row : x.strides(0);
-}
-
 TokenRows token_rows(const mx::array& x, mx::Stream stream) {
-  if (x.flags().row_contiguous || rows_are_contiguous(x)) {
-    return {x, row_stride(x)};
+  int64_t row = x.shape(0) > 0 ? static_cast<int64_t>(x.size()) / x.shape(0) : 0;
+  if (x.flags().row_contiguous) {
+    return {x, row};
+  }
+  if (rows_are_contiguous(x)) {
+    return {x, x.strides(0)};
   }
   mx::array copy(x.shape(), x.dtype(), nullptr, {});
   copy.set_data(mx::allocator::malloc(copy.nbytes()));
@@ -53,7 +52,7 @@ TokenRows token_rows(const mx::array& x, mx::Stream stream) {
   encoder.add_temporary(copy);
   encoder.dispatch([from = x.data<char>(), to = copy.data<char>(), shape = x.shape(), strides = x.strides(),
                     itemsize = x.itemsize()] { copy_strided(from, to, shape, strides, itemsize); });
-  return {copy, row_stride(copy)};
+  return {copy, row};
 }
 
 }  // namespace octavo

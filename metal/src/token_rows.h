@@ -13,12 +13,6 @@ struct TokenRows {
   int64_t stride;
 };
 
-// Is each x[t] row-contiguous?
-bool rows_are_contiguous(const mx::array& x);
-
-// Numbers from x[t] to x[t + 1], for rows that are contiguous.
-int64_t row_stride(const mx::array& x);
-
 // A slice of a wider matrix is taken as it is. Other strides are copied, on the stream's thread.
 TokenRows token_rows(const mx::array& x, mx::Stream stream);
 

@@ -61,7 +61,7 @@ extern "C" {
 // The integers are the fields of CacheUpdateShape in order.
 const char* describe_cache_update(const int* v) {
   CacheUpdateShape shape{static_cast<cpu::Element>(v[0]), static_cast<cpu::Element>(v[1]), v[2],
-                         v[3], v[4], v[5], v[6], v[7]};
+                         v[3], v[4], v[5], v[6], {v[7], v[8], v[9]}};
   answer = describe({launch_cache_update(shape), 0});
   return answer.c_str();
 }
@@ -69,7 +69,7 @@ const char* describe_cache_update(const int* v) {
 // The integers are those of AttentionShape in order, has_sinks last.
 const char* describe_attention(const int* v, float scale, float soft_cap) {
   AttentionShape shape{static_cast<cpu::Element>(v[0]), static_cast<cpu::Element>(v[1]), v[2], v[3], v[4], v[5],
-                       v[6], v[7], v[8], v[9], v[10], v[11], scale, soft_cap, v[12] != 0};
+                       v[6], v[7], v[8], v[9], {v[10], v[11], v[12]}, v[13], scale, soft_cap, v[14] != 0};
   try {
     answer = describe(launch_attention(shape));
   } catch (const std::invalid_argument& refusal) {

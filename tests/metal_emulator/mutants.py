@@ -50,8 +50,8 @@ RUN_MUTANTS = (
     Mutant(
         "lost head stride in the source",
         "update",
-        "(token) * p.value_stride + head * p.head_dim + d;",
-        "(token) + head * p.head_dim + d;",
+        "static_cast<long>(head) * p.value_head_stride +",
+        "static_cast<long>(head) +",
     ),
     Mutant(
         "offset of the next slot",

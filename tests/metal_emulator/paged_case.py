@@ -9,6 +9,28 @@ from tests.metal_emulator.numbers import FLOAT, Array, Element, Floats, decode, 
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """How [T, H, D] lies in memory: its axes, the outermost first, and numbers between two of those."""
+
+    axes: tuple[int, int, int] = (0, 1, 2)
+    gap: int = 0
+
+    def strides(self, shape: tuple[int, int, int]) -> tuple[int, ...]:
+        outer, middle, inner = self.axes
+        strides = [1, 1, 1]
+        strides[middle] = shape[inner]
+        strides[outer] = shape[inner] * shape[middle] + self.gap
+        return tuple(strides)
+
+    def place(self, rows: Array, element: Element) -> Array:
+        """The memory; gaps hold NaN."""
+        lying = rows.transpose(self.axes)
+        flat = lying.reshape(len(lying), lying.shape[1] * lying.shape[2])
+        nan = encode(np.full((len(lying), self.gap), np.nan), element)
+        return np.ascontiguousarray(np.concatenate([flat, nan], axis=1))
+
+
+@dataclass(frozen=True, slots=True)
 class AttentionCase:
     """A batch: row b has queries[b] queries at the end of contexts[b] tokens.
 
@@ -28,7 +50,7 @@ class AttentionCase:
     sinks: bool = False
     stray: int = 0
     absent: tuple[tuple[int, int], ...] = ()
-    q_gap: int = 0  # numbers between the queries of two tokens
+    q_layout: Layout = Layout()
     table_width: int = 0  # columns of the block table; 0: as many as needed and one
 
     @property
@@ -62,7 +84,7 @@ class AttentionCase:
             self.kv_heads,
             self.page_size,
             self.head_dim,
-            self.q_heads * self.head_dim + self.q_gap,
+            *self.q_layout.strides((self.num_tokens, self.q_heads, self.head_dim)),
             self.window,
             int(self.sinks),
         )
@@ -86,7 +108,7 @@ def attention_data(case: AttentionCase, seed: int) -> AttentionData:
     q = encode(rng.standard_normal((case.num_tokens, case.q_heads, case.head_dim)), case.q_type)
     sinks = rng.standard_normal(case.q_heads).astype(np.float32)
     arrays: dict[str, Array] = {
-        "q": _with_gap(q, case.q_gap, case.q_type),
+        "q": case.q_layout.place(q, case.q_type),
         "key_pages": keys,
         "value_pages": values,
         "block_table": table,
@@ -97,13 +119,6 @@ def attention_data(case: AttentionCase, seed: int) -> AttentionData:
     if case.sinks:
         arrays["sinks"] = sinks
     return AttentionData(arrays, _reference(case, {**arrays, "q": q}))
-
-
-def _with_gap(rows: Array, gap: int, element: Element) -> Array:
-    """[T, H, D] -> [T, H * D + gap], the gap of NaN."""
-    flat = rows.reshape(len(rows), rows.shape[1] * rows.shape[2])
-    nan = encode(np.full((len(rows), gap), np.nan), element)
-    return np.ascontiguousarray(np.concatenate([flat, nan], axis=1))
 
 
 def _block_table(case: AttentionCase, rng: np.random.Generator) -> Array:
@@ -183,7 +198,7 @@ class CacheUpdateCase:
     kv_heads: int = 2
     page_size: int = 8
     num_pages: int = 3
-    value_gap: int = 0  # numbers between the values of two tokens
+    value_layout: Layout = Layout()
 
     def shape(self) -> tuple[int, ...]:
         """The fields of CacheUpdateShape in order."""
@@ -195,7 +210,7 @@ class CacheUpdateCase:
             self.kv_heads,
             self.page_size,
             self.head_dim,
-            self.kv_heads * self.head_dim + self.value_gap,
+            *self.value_layout.strides((len(self.slots), self.kv_heads, self.head_dim)),
         )
 
 
@@ -216,7 +231,7 @@ def cache_update_data(case: CacheUpdateCase, seed: int) -> tuple[Mapping[str, Ar
             expected[slot // case.page_size, :, slot % case.page_size] = row
     arrays = {
         "pages": pages,
-        "values": _with_gap(values, case.value_gap, case.value_type),
+        "values": case.value_layout.place(values, case.value_type),
         "slot_mapping": np.array(case.slots, np.int32),
     }
     return arrays, expected

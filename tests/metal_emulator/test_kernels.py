@@ -10,7 +10,7 @@ import pytest
 
 from tests.metal_emulator.bench import Bench
 from tests.metal_emulator.numbers import BFLOAT, HALF
-from tests.metal_emulator.paged_case import AttentionCase, CacheUpdateCase, Case
+from tests.metal_emulator.paged_case import AttentionCase, CacheUpdateCase, Case, Layout
 
 # Kernels are compiled per types, head size and heads per group: cases share them to keep the build small.
 CASES: dict[str, Case] = {
@@ -18,7 +18,7 @@ CASES: dict[str, Case] = {
     "cache update, one token of one head": CacheUpdateCase((5,), kv_heads=1, head_dim=80),
     "cache update, wide head, page of 1": CacheUpdateCase((2, 0), head_dim=300, page_size=1),
     "cache update, bfloat to half": CacheUpdateCase((1, 9, 4), HALF, BFLOAT, page_size=5),
-    "cache update, values apart": CacheUpdateCase((3, 9, 4), value_gap=40),
+    "cache update, values apart": CacheUpdateCase((3, 9, 4), value_layout=Layout(gap=40)),
     "cache update, bfloat": CacheUpdateCase((17, 2), BFLOAT, BFLOAT, head_dim=96),
     "cache update, half": CacheUpdateCase((0, 31), HALF, HALF, page_size=32),
     "decode, page of 1": AttentionCase((1, 1, 1), (1, 2, 9), page_size=1),
@@ -31,7 +31,8 @@ CASES: dict[str, Case] = {
     "decode, a row without queries and one without context": AttentionCase((1, 0, 1), (3, 4, 0)),
     "decode, fewer tokens than rows": AttentionCase((0, 1, 0, 0), (0, 9, 3, 0)),
     "decode, two queries of one row": AttentionCase((2, 0), (12, 0)),
-    "decode, queries apart": AttentionCase((1, 1), (12, 5), q_gap=24),
+    "decode, queries apart": AttentionCase((1, 1), (12, 5), q_layout=Layout(gap=24)),
+    "decode, heads first": AttentionCase((1, 1), (12, 5), q_layout=Layout((1, 0, 2))),
     "decode, window": AttentionCase((1, 1, 1), (3, 12, 40), window=10),
     "decode, soft cap": AttentionCase((1, 1), (12, 40), soft_cap=1.5),
     "decode, sinks": AttentionCase((1, 1, 1), (1, 12, 0), sinks=True),
@@ -73,7 +74,8 @@ CASES: dict[str, Case] = {
     "prefill, no rows": AttentionCase((), (), stray=3),
     "prefill, stray tokens after many rows": AttentionCase((2, 1, 1), (2, 1, 1), stray=40),
     "prefill, context shorter than the queries": AttentionCase((6,), (4,)),
-    "prefill, queries apart": AttentionCase((9, 2), (12, 5), q_gap=24),
+    "prefill, queries apart": AttentionCase((9, 2), (12, 5), q_layout=Layout(gap=24)),
+    "prefill, numbers first": AttentionCase((9, 2), (12, 5), q_layout=Layout((2, 0, 1))),
     "prefill, window": AttentionCase((20, 2), (60, 40), window=9),
     "prefill, soft cap": AttentionCase((9,), (20,), soft_cap=1.5),
     "prefill, sinks": AttentionCase((9, 3), (20, 3), sinks=True),

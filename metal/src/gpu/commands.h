@@ -8,7 +8,6 @@
 
 #include "launch/launch.h"
 #include "mlx/mlx.h"
-#include "token_rows.h"
 
 namespace octavo::gpu {
 
@@ -19,9 +18,6 @@ using Arrays = std::map<launch::Buffer, mx::array>;
 // Encodes the launches in order; MLX puts barriers where one reads what another wrote.
 // Throws std::runtime_error where a kernel does not compile or does not fit the GPU.
 void run(mx::Stream stream, const std::vector<launch::Launch>& launches, const Arrays& arrays);
-
-// x [T, ...] with rows in one piece: x itself, or a copy.
-TokenRows token_rows(const mx::array& x, mx::Stream stream);
 
 // Memory of the commands encoded so far and next; not initialised.
 mx::array scratch(int64_t floats, mx::Stream stream);

@@ -4,7 +4,6 @@
 
 #include "gpu/commands.h"
 #include "gpu/kernel_source.h"
-#include "mlx/backend/gpu/copy.h"
 #include "mlx/backend/metal/device.h"
 
 namespace octavo::gpu {
@@ -51,15 +50,6 @@ void run(mx::Stream stream, const std::vector<launch::Launch>& launches, const A
       encoder.dispatch_threadgroups(size_of(launch.grid), size_of(launch.group));
     }
   }
-}
-
-TokenRows token_rows(const mx::array& x, mx::Stream stream) {
-  if (x.flags().row_contiguous || rows_are_contiguous(x)) {
-    return {x, row_stride(x)};
-  }
-  mx::array copy = mx::contiguous_copy_gpu(x, stream);
-  mx::metal::get_command_encoder(stream).add_temporary(copy);
-  return {copy, row_stride(copy)};
 }
 
 mx::array scratch(int64_t floats, mx::Stream stream) {

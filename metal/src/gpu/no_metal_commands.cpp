@@ -17,10 +17,6 @@ void run(mx::Stream, const std::vector<launch::Launch>&, const Arrays&) {
   refuse();
 }
 
-TokenRows token_rows(const mx::array&, mx::Stream) {
-  refuse();
-}
-
 mx::array scratch(int64_t, mx::Stream) {
   refuse();
 }

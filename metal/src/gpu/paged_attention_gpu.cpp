@@ -1,6 +1,7 @@
 #include "checks.h"
 #include "evaluate.h"
 #include "gpu/commands.h"
+#include "gpu/strides.h"
 #include "launch/attention_launch.h"
 #include "paged_attention.h"
 
@@ -8,20 +9,20 @@ namespace octavo {
 
 namespace {
 
-launch::AttentionShape shape_of(const TokenRows& q, const mx::array& key_pages, const mx::array& block_table,
+launch::AttentionShape shape_of(const mx::array& q, const mx::array& key_pages, const mx::array& block_table,
                                 const AttentionOptions& options, bool has_sinks) {
   return {
-      .q_type = element_of(q.array),
+      .q_type = element_of(q),
       .page_type = element_of(key_pages),
-      .num_tokens = q.array.shape(0),
+      .num_tokens = q.shape(0),
       .num_rows = block_table.shape(0),
       .max_pages = block_table.shape(1),
       .num_pages = key_pages.shape(0),
-      .num_q_heads = q.array.shape(1),
+      .num_q_heads = q.shape(1),
       .num_kv_heads = key_pages.shape(1),
       .page_size = key_pages.shape(2),
       .head_dim = key_pages.shape(3),
-      .q_stride = static_cast<int>(q.stride),
+      .q = gpu::strides_of(q),
       .window = options.window.value_or(0),
       .scale = options.scale,
       .soft_cap = options.soft_cap.value_or(0.0f),
@@ -36,11 +37,11 @@ void PagedAttention::eval_gpu(const std::vector<mx::array>& inputs, mx::array& o
   Checks checks("paged_attention");
   checks.row_contiguous("key_pages", inputs[1]);
   checks.row_contiguous("value_pages", inputs[2]);
-  TokenRows q = gpu::token_rows(inputs[0], stream());
+  const mx::array& q = inputs[0];
   bool has_sinks = inputs.size() > 6;
   auto plan = launch::launch_attention(shape_of(q, inputs[1], inputs[3], options_, has_sinks));
   out.set_data(mx::allocator::malloc(out.nbytes()));
-  gpu::Arrays arrays{{Buffer::q, q.array},
+  gpu::Arrays arrays{{Buffer::q, q},
                      {Buffer::key_pages, inputs[1]},
                      {Buffer::value_pages, inputs[2]},
                      {Buffer::block_table, inputs[3]},

@@ -23,7 +23,7 @@ struct AttentionShape {
   int num_kv_heads;
   int page_size;
   int head_dim;
-  int q_stride;     // numbers from one token's queries to the next
+  Strides q;
   int window;       // 0: none
   float scale;
   float soft_cap;   // 0: none

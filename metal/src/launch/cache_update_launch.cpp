@@ -24,7 +24,9 @@ std::vector<Launch> launch_cache_update(const CacheUpdateShape& shape) {
       .head_dim = shape.head_dim,
       .page_size = shape.page_size,
       .num_pages = shape.num_pages,
-      .value_stride = shape.value_stride,
+      .value_token_stride = shape.values.token,
+      .value_head_stride = shape.values.head,
+      .value_number_stride = shape.values.number,
   };
   Size grid{static_cast<uint32_t>(shape.head_dim), static_cast<uint32_t>(shape.num_kv_heads),
             static_cast<uint32_t>(shape.num_tokens)};

@@ -15,7 +15,7 @@ struct CacheUpdateShape {
   int num_kv_heads;
   int page_size;
   int head_dim;
-  int value_stride;  // numbers from one token's values to the next
+  Strides values;
 };
 
 // No launch for no tokens.

@@ -28,6 +28,13 @@ enum class Buffer {
 
 using Size = std::array<uint32_t, 3>;
 
+// Numbers from one token, head, number of [T, H, D] to the next.
+struct Strides {
+  int token;
+  int head;
+  int number;
+};
+
 struct Argument {
   Buffer buffer;
   bool written = false;
