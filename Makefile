@@ -22,7 +22,7 @@ SOURCES := pyproject.toml $(shell find metal \( -name '*.cpp' -o -name '*.h' -o 
 	-o -name '*.cmake' -o -name embed.py -o -name CMakeLists.txt \) -type f)
 CHECKED := server engine metal tests
 
-.PHONY: help serve generate pull test test-tools build lint format format-check types parity openapi readme clean
+.PHONY: help serve generate pull test test-tools build lint format format-check types mutants parity openapi readme clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -49,6 +49,9 @@ format-check: test-tools ## is every source in ruff's format?
 
 types: test-tools ## mypy --strict
 	@$(PY) -m mypy
+
+mutants: test-tools ## try the tests of pool, table and index on wrong versions of them
+	@$(PY) -m tests.mutation
 
 parity: test-tools ## compare with transformers, live (installs torch into .venv)
 	@$(INSTALL) -e '.[parity]'

@@ -148,7 +148,7 @@ def walk(seed: int, num_operations: int, tally: Counter[str]) -> None:
     oracle.finish()
 
 
-def test_operations_that_hypothesis_finds_equal_plain_lists():
+def test_operations_that_hypothesis_finds_equal_plain_lists() -> None:
     tally: Counter[str] = Counter()
     limits = settings(
         max_examples=400,
@@ -162,7 +162,7 @@ def test_operations_that_hypothesis_finds_equal_plain_lists():
     assert tally["operations"] >= 10_000
 
 
-def test_thirty_thousand_random_operations_equal_plain_lists():
+def test_thirty_thousand_random_operations_equal_plain_lists() -> None:
     """Case D05: three hundred walks of a hundred operations, and every edge among them."""
     tally: Counter[str] = Counter()
     for seed in range(300):
@@ -172,7 +172,7 @@ def test_thirty_thousand_random_operations_equal_plain_lists():
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 5])
-def test_a_pool_of_one_page_keeps_the_laws(page_size):
+def test_a_pool_of_one_page_keeps_the_laws(page_size: int) -> None:
     tally: Counter[str] = Counter()
     dice = random.Random(page_size)
     oracle = PagesOracle(1, page_size, tally)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from engine.prefix_index import PrefixIndex, Root
+from engine.prefix_index import Parent, PrefixIndex, Root
 
 HASH_MODULUS = 2**61 - 1  # CPython: hash(t) == hash(t + this)
 ROOT = Root("")
 
 
-def test_a_text_is_found_after_its_parent():
+def test_a_text_is_found_after_its_parent() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     index.insert(7, [3, 4], 5)
@@ -16,20 +16,20 @@ def test_a_text_is_found_after_its_parent():
     assert index.get(7, [3, 4]) == 5
 
 
-def test_an_unknown_text_is_not_found():
+def test_an_unknown_text_is_not_found() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     assert index.get(ROOT, [1, 3]) is None
 
 
-def test_page_zero_is_found_like_any_other():
+def test_page_zero_is_found_like_any_other() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 0)
     assert index.get(ROOT, [1, 2]) == 0
     assert 0 in index
 
 
-def test_equal_tokens_under_another_parent_are_another_text():
+def test_equal_tokens_under_another_parent_are_another_text() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     index.insert(ROOT, [9, 9], 8)
@@ -38,40 +38,40 @@ def test_equal_tokens_under_another_parent_are_another_text():
     assert index.get(ROOT, [3, 4]) is None
 
 
-def test_equal_tokens_under_another_salt_are_another_text():
+def test_equal_tokens_under_another_salt_are_another_text() -> None:
     index = PrefixIndex()
     index.insert(Root("alice"), [1, 2], 7)
     assert index.get(Root("bob"), [1, 2]) is None
     assert index.get(ROOT, [1, 2]) is None
 
 
-def test_a_salt_that_looks_like_a_page_id_is_no_page():
+def test_a_salt_that_looks_like_a_page_id_is_no_page() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     index.insert(7, [3, 4], 5)
     assert index.get(Root("7"), [3, 4]) is None
 
 
-def test_tokens_that_read_alike_when_joined_are_another_text():
+def test_tokens_that_read_alike_when_joined_are_another_text() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 23], 7)
     assert index.get(ROOT, [12, 3]) is None
 
 
-def test_the_order_of_the_tokens_matters():
+def test_the_order_of_the_tokens_matters() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     assert index.get(ROOT, [2, 1]) is None
 
 
-def test_tokens_whose_hashes_collide_are_another_text():
+def test_tokens_whose_hashes_collide_are_another_text() -> None:
     assert hash((1, 2)) == hash((1 + HASH_MODULUS, 2))
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     assert index.get(ROOT, [1 + HASH_MODULUS, 2]) is None
 
 
-def test_colliding_texts_live_side_by_side():
+def test_colliding_texts_live_side_by_side() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     index.insert(ROOT, [1 + HASH_MODULUS, 2], 8)
@@ -79,14 +79,14 @@ def test_colliding_texts_live_side_by_side():
     assert index.get(ROOT, [1 + HASH_MODULUS, 2]) == 8
 
 
-def test_parents_whose_hashes_collide_are_different_parents():
+def test_parents_whose_hashes_collide_are_different_parents() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     index.insert(7, [3, 4], 5)
     assert index.get(7 + HASH_MODULUS, [3, 4]) is None
 
 
-def test_len_counts_the_entries():
+def test_len_counts_the_entries() -> None:
     index = PrefixIndex()
     assert len(index) == 0
     index.insert(ROOT, [1, 2], 7)
@@ -96,7 +96,7 @@ def test_len_counts_the_entries():
     assert len(index) == 1
 
 
-def test_a_removed_entry_is_no_longer_found():
+def test_a_removed_entry_is_no_longer_found() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     index.remove(7)
@@ -104,7 +104,7 @@ def test_a_removed_entry_is_no_longer_found():
     assert 7 not in index
 
 
-def test_a_removed_page_can_hold_another_text():
+def test_a_removed_page_can_hold_another_text() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     index.remove(7)
@@ -113,7 +113,7 @@ def test_a_removed_page_can_hold_another_text():
     assert index.get(ROOT, [1, 2]) is None
 
 
-def test_a_page_with_children_is_no_leaf():
+def test_a_page_with_children_is_no_leaf() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     assert index.is_leaf(7)
@@ -122,7 +122,7 @@ def test_a_page_with_children_is_no_leaf():
     assert index.is_leaf(5)
 
 
-def test_a_page_is_a_leaf_again_when_its_last_child_is_gone():
+def test_a_page_is_a_leaf_again_when_its_last_child_is_gone() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     index.insert(7, [3, 4], 5)
@@ -133,7 +133,7 @@ def test_a_page_is_a_leaf_again_when_its_last_child_is_gone():
     assert index.is_leaf(7)
 
 
-def test_a_chain_is_removed_from_its_end():
+def test_a_chain_is_removed_from_its_end() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 0)
     index.insert(0, [3, 4], 1)
@@ -143,7 +143,7 @@ def test_a_chain_is_removed_from_its_end():
     assert len(index) == 0
 
 
-def test_removing_a_page_with_children_is_a_bug_of_the_caller():
+def test_removing_a_page_with_children_is_a_bug_of_the_caller() -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     index.insert(7, [3, 4], 5)
@@ -156,7 +156,9 @@ def test_removing_a_page_with_children_is_a_bug_of_the_caller():
     [(ROOT, [1, 2], 8), (ROOT, [5, 6], 7), (99, [5, 6], 8)],
     ids=["the text is known", "the page holds a text", "the parent is unknown"],
 )
-def test_an_entry_that_would_break_the_forest_is_a_bug_of_the_caller(parent, tokens, page):
+def test_an_entry_that_would_break_the_forest_is_a_bug_of_the_caller(
+    parent: Parent, tokens: list[int], page: int
+) -> None:
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)
     with pytest.raises(AssertionError):

@@ -30,13 +30,13 @@ def steps_until_first_token(stepper: Stepper, request: Request) -> int:
 # --- one request ---
 
 
-def test_an_idle_scheduler_plans_nothing():
+def test_an_idle_scheduler_plans_nothing() -> None:
     stepper = Stepper()
     assert stepper.step() is None
     assert not stepper.scheduler.has_work
 
 
-def test_there_is_work_as_long_as_someone_waits_or_runs():
+def test_there_is_work_as_long_as_someone_waits_or_runs() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(3), 2))
     assert stepper.scheduler.has_work
@@ -47,7 +47,7 @@ def test_there_is_work_as_long_as_someone_waits_or_runs():
     assert not stepper.scheduler.has_work
 
 
-def test_a_request_gets_its_solo_text_and_gives_every_page_back():
+def test_a_request_gets_its_solo_text_and_gives_every_page_back() -> None:
     stepper = Stepper(prefix_cache=False)
     stepper.add(make_request("a", text(10), 7))
     stepper.run()
@@ -55,26 +55,26 @@ def test_a_request_gets_its_solo_text_and_gives_every_page_back():
     assert repr(stepper.pool) == "PagePool(free=64, used=0, cached=0)"
 
 
-def test_the_full_pages_of_a_finished_text_stay_cached():
+def test_the_full_pages_of_a_finished_text_stay_cached() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(10), 7))  # 16 of its 17 tokens were computed
     stepper.run()
     assert repr(stepper.pool) == "PagePool(free=60, used=0, cached=4)"
 
 
-def test_a_prompt_is_read_in_chunks_of_the_budget():
+def test_a_prompt_is_read_in_chunks_of_the_budget() -> None:
     stepper = Stepper(budget=6)
     stepper.add(make_request("a", text(15), 2))
     assert [row_lengths(batch) for batch in stepper.run()] == [[6], [6], [3], [1]]
 
 
-def test_only_the_row_that_reaches_the_end_of_the_text_draws():
+def test_only_the_row_that_reaches_the_end_of_the_text_draws() -> None:
     stepper = Stepper(budget=6)
     stepper.add(make_request("a", text(15), 1))
     assert [len(batch.rows[0].draws) for batch in stepper.run()] == [0, 0, 1]
 
 
-def test_the_plan_names_positions_pages_and_slots():
+def test_the_plan_names_positions_pages_and_slots() -> None:
     stepper = Stepper(budget=6)
     stepper.add(make_request("a", text(9), 1))
     stepper.step()
@@ -87,13 +87,13 @@ def test_the_plan_names_positions_pages_and_slots():
     assert batch.num_pages == 3
 
 
-def test_a_request_is_named_as_started_in_its_first_step_only():
+def test_a_request_is_named_as_started_in_its_first_step_only() -> None:
     stepper = Stepper(budget=6)
     stepper.add(make_request("a", text(9), 2))
     assert [batch.started for batch in stepper.run()] == [("a",), (), ()]
 
 
-def test_the_end_of_the_context_ends_the_text():
+def test_the_end_of_the_context_ends_the_text() -> None:
     stepper = Stepper(max_model_len=12)
     stepper.add(make_request("a", text(9), 100))
     stepper.run()
@@ -101,14 +101,14 @@ def test_the_end_of_the_context_ends_the_text():
     assert stepper.ends["a", 0] is FinishReason.LENGTH
 
 
-def test_a_text_may_fill_the_whole_pool():
+def test_a_text_may_fill_the_whole_pool() -> None:
     stepper = Stepper(num_pages=3, page_size=B)
     stepper.add(make_request("a", text(5), 100))
     stepper.run()
     assert len(stepper.tokens["a", 0]) == 3 * B - 5
 
 
-def test_an_eos_token_ends_the_text_unless_it_is_ignored():
+def test_an_eos_token_ends_the_text_unless_it_is_ignored() -> None:
     stepper = Stepper(num_pages=512, max_num_seqs=64)
     for seed in range(40):
         stepper.add(make_request(str(seed), text(3, seed), 40, ignore_eos=False))
@@ -118,7 +118,7 @@ def test_an_eos_token_ends_the_text_unless_it_is_ignored():
     assert all(stepper.tokens[key][-1] == 59 for key in stopped)
 
 
-def test_no_end_comes_before_min_tokens():
+def test_no_end_comes_before_min_tokens() -> None:
     stepper = Stepper(num_pages=512, max_num_seqs=64)
     for seed in range(40):
         request = make_request(str(seed), text(3, seed), 90, ignore_eos=False, min_tokens=30)
@@ -128,7 +128,7 @@ def test_no_end_comes_before_min_tokens():
     assert FinishReason.STOP in stepper.ends.values()
 
 
-def test_a_stop_token_ends_the_text():
+def test_a_stop_token_ends_the_text() -> None:
     stepper = Stepper()
     free = make_request("free", text(5), 10)
     stepper.add(free)
@@ -140,7 +140,7 @@ def test_a_stop_token_ends_the_text():
     assert stepper.tokens["a", 0][-1] == stop
 
 
-def test_a_prompt_can_be_scored_without_an_answer():
+def test_a_prompt_can_be_scored_without_an_answer() -> None:
     stepper = Stepper(budget=5)
     stepper.add(make_request("a", text(13), 0, prompt_logprobs=2))
     batches = stepper.run()
@@ -151,7 +151,7 @@ def test_a_prompt_can_be_scored_without_an_answer():
 
 
 @pytest.mark.parametrize("length", [1, B - 1, B, B + 1, 3 * B + 2])
-def test_a_scored_prompt_is_scored_in_full_though_its_pages_are_cached(length):
+def test_a_scored_prompt_is_scored_in_full_though_its_pages_are_cached(length: int) -> None:
     """Case D02; the stepper compares every score with the solo run."""
     stepper = Stepper()
     for request_id in "ab":
@@ -160,7 +160,7 @@ def test_a_scored_prompt_is_scored_in_full_though_its_pages_are_cached(length):
     assert stepper.cached_tokens["b", 0] == 0
 
 
-def test_a_scored_prompt_of_several_answers_is_reported_with_each():
+def test_a_scored_prompt_of_several_answers_is_reported_with_each() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(6), 2, n=3, prompt_logprobs=0))
     stepper.run()
@@ -170,13 +170,13 @@ def test_a_scored_prompt_of_several_answers_is_reported_with_each():
 # --- refusals ---
 
 
-def test_limits_that_the_pool_cannot_hold_are_refused():
+def test_limits_that_the_pool_cannot_hold_are_refused() -> None:
     limits = EngineLimits(max_model_len=9, max_num_seqs=1, vocab_size=10)
     with pytest.raises(ValueError, match="2 pages cannot hold 9 tokens"):
         Scheduler(EngineConfig(0), limits, frozenset(), PagePool(2, B))
 
 
-def test_a_request_that_can_never_fit_is_refused_at_once_and_the_small_go_on():
+def test_a_request_that_can_never_fit_is_refused_at_once_and_the_small_go_on() -> None:
     """Case C06."""
     stepper = Stepper(num_pages=5, page_size=B)
     with pytest.raises(PromptTooLong, match=r"has 21 tokens.* 20$"):
@@ -189,7 +189,7 @@ def test_a_request_that_can_never_fit_is_refused_at_once_and_the_small_go_on():
     assert len(stepper.ends) == 6
 
 
-def test_a_refused_request_changes_nothing():
+def test_a_refused_request_changes_nothing() -> None:
     stepper = Stepper()
     before = see(stepper.pool)
     with pytest.raises(InvalidRequest):
@@ -198,7 +198,7 @@ def test_a_refused_request_changes_nothing():
     assert see(stepper.pool) == before
 
 
-def test_a_full_queue_refuses_until_someone_starts():
+def test_a_full_queue_refuses_until_someone_starts() -> None:
     stepper = Stepper(max_queue=2)
     stepper.add(make_request("a", text(3)))
     stepper.add(make_request("b", text(3)))
@@ -210,7 +210,7 @@ def test_a_full_queue_refuses_until_someone_starts():
     assert set(stepper.ends) == {("a", 0), ("b", 0), ("c", 0)}
 
 
-def test_a_preempted_sequence_takes_no_place_in_the_queue():
+def test_a_preempted_sequence_takes_no_place_in_the_queue() -> None:
     stepper = Stepper(num_pages=6, page_size=2, max_queue=1)
     stepper.add(make_request("a", text(3, 1), 8))
     stepper.step()
@@ -226,7 +226,7 @@ def test_a_preempted_sequence_takes_no_place_in_the_queue():
 # --- admission ---
 
 
-def test_a_newcomer_gets_its_first_token_in_one_step_beside_decoders():
+def test_a_newcomer_gets_its_first_token_in_one_step_beside_decoders() -> None:
     """Case C05."""
     stepper = Stepper(num_pages=2000, max_num_seqs=4, budget=16)
     for i in range(3):
@@ -235,7 +235,7 @@ def test_a_newcomer_gets_its_first_token_in_one_step_beside_decoders():
     assert steps_until_first_token(stepper, make_request("new", text(9, 9), 2)) == 1
 
 
-def test_four_cold_prompts_at_once_all_run():
+def test_four_cold_prompts_at_once_all_run() -> None:
     """Case C05."""
     stepper = Stepper(max_num_seqs=4, budget=16)
     for i in range(4):
@@ -244,7 +244,7 @@ def test_four_cold_prompts_at_once_all_run():
     assert len(tuple(stepper.scheduler.running)) == 4
 
 
-def test_no_one_waits_for_an_end_while_a_slot_and_pages_are_free():
+def test_no_one_waits_for_an_end_while_a_slot_and_pages_are_free() -> None:
     """Case C05."""
     stepper = Stepper(num_pages=64, max_num_seqs=3)
     for i in range(3):
@@ -256,7 +256,7 @@ def test_no_one_waits_for_an_end_while_a_slot_and_pages_are_free():
         assert len(request_ids(stepper.step())) == 3
 
 
-def test_an_old_medium_request_is_not_overtaken_by_a_stream_of_short_ones():
+def test_an_old_medium_request_is_not_overtaken_by_a_stream_of_short_ones() -> None:
     """Case C05: its age is bounded by its own length, whatever comes after it."""
     stepper = Stepper(num_pages=400, max_num_seqs=4, budget=8)
     stepper.add(make_request("medium", text(80), 4))
@@ -268,14 +268,14 @@ def test_an_old_medium_request_is_not_overtaken_by_a_stream_of_short_ones():
     assert steps <= 80 // (8 // 2 - 1) + 4
 
 
-def test_each_request_is_younger_than_the_one_before():
+def test_each_request_is_younger_than_the_one_before() -> None:
     stepper = Stepper()
     for i in range(4):
         stepper.add(make_request(str(i), text(3, i)))
     assert [s.age.arrival for s in stepper.scheduler.waiting] == [0, 1, 2, 3]
 
 
-def test_the_waiting_are_admitted_in_the_order_of_arrival():
+def test_the_waiting_are_admitted_in_the_order_of_arrival() -> None:
     stepper = Stepper(max_num_seqs=1)
     for i in range(5):
         stepper.add(make_request(str(i), text(5 - i, i), 2))
@@ -283,7 +283,7 @@ def test_the_waiting_are_admitted_in_the_order_of_arrival():
     assert started == ["0", "1", "2", "3", "4"]
 
 
-def test_a_request_of_many_answers_waits_for_as_many_slots():
+def test_a_request_of_many_answers_waits_for_as_many_slots() -> None:
     stepper = Stepper(max_num_seqs=4)
     stepper.add(make_request("a", text(5, 1), 6))
     stepper.add(make_request("four", text(5, 2), 2, n=4))
@@ -294,7 +294,7 @@ def test_a_request_of_many_answers_waits_for_as_many_slots():
     assert len(stepper.ends) == 6
 
 
-def test_admission_leaves_the_running_the_pages_their_texts_will_need():
+def test_admission_leaves_the_running_the_pages_their_texts_will_need() -> None:
     stepper = Stepper(num_pages=8, page_size=B, budget=8)
     stepper.add(make_request("long", text(22), 6))
     stepper.step()
@@ -305,7 +305,7 @@ def test_admission_leaves_the_running_the_pages_their_texts_will_need():
     assert stepper.scheduler.counters.preemptions == 0
 
 
-def test_admission_counts_a_cached_page_it_would_use_again_as_taken():
+def test_admission_counts_a_cached_page_it_would_use_again_as_taken() -> None:
     """Seven pages: three used, four cached. The newcomer wants those four, and a fifth."""
     stepper = Stepper(num_pages=7, page_size=B, budget=64)
     stepper.add(make_request("seen", text(20), 1))
@@ -321,7 +321,7 @@ def test_admission_counts_a_cached_page_it_would_use_again_as_taken():
     assert stepper.scheduler.counters.preemptions == 0
 
 
-def test_admission_counts_a_page_in_use_that_it_would_share_as_given():
+def test_admission_counts_a_page_in_use_that_it_would_share_as_given() -> None:
     """Seven pages, five of them used. The newcomer shares four and needs one."""
     stepper = Stepper(num_pages=7, page_size=B, budget=64)
     stepper.add(make_request("old", text(17), 3))
@@ -333,7 +333,9 @@ def test_admission_counts_a_page_in_use_that_it_would_share_as_given():
 @pytest.mark.parametrize(
     ("length", "n", "num_pages"), [(B - 2, 1, 1), (B - 1, 1, 1), (B, 1, 2), (B + 1, 3, 4)]
 )
-def test_admission_needs_pages_for_the_prompt_the_next_token_and_the_forks(length, n, num_pages):
+def test_admission_needs_pages_for_the_prompt_the_next_token_and_the_forks(
+    length: int, n: int, num_pages: int
+) -> None:
     for spare, expected in ((num_pages - 1, ["old"]), (num_pages, ["old", "new"])):
         stepper = Stepper(num_pages=2 + spare, page_size=B, prefix_cache=False)
         stepper.add(make_request("old", text(B + 1), 3))  # two pages, and never more
@@ -342,7 +344,7 @@ def test_admission_needs_pages_for_the_prompt_the_next_token_and_the_forks(lengt
         assert request_ids(stepper.step()) == expected
 
 
-def test_admission_keeps_a_hundredth_of_the_pages_free_for_the_running():
+def test_admission_keeps_a_hundredth_of_the_pages_free_for_the_running() -> None:
     for length, expected in ((B * 196, ["old"]), (B * 196 - 1, ["old", "new"])):
         stepper = Stepper(num_pages=200, page_size=B, budget=2000)
         stepper.add(make_request("old", text(B + 1), 3))
@@ -354,7 +356,7 @@ def test_admission_keeps_a_hundredth_of_the_pages_free_for_the_running():
 # --- fairness in a step ---
 
 
-def test_decoders_get_a_token_every_step_while_a_long_prompt_is_read():
+def test_decoders_get_a_token_every_step_while_a_long_prompt_is_read() -> None:
     stepper = Stepper(num_pages=400, max_num_seqs=8, budget=16)
     for i in range(5):
         stepper.add(make_request(f"decoder{i}", text(3, i), 200))
@@ -367,14 +369,14 @@ def test_decoders_get_a_token_every_step_while_a_long_prompt_is_read():
         assert len([row for row in batch.rows if row.request_id != "long"]) == 5
 
 
-def test_a_short_prompt_is_not_held_up_by_an_older_long_one():
+def test_a_short_prompt_is_not_held_up_by_an_older_long_one() -> None:
     stepper = Stepper(num_pages=400, budget=16)
     stepper.add(make_request("long", text(300), 2))
     stepper.step()
     assert steps_until_first_token(stepper, make_request("short", text(8, 1), 2)) == 1
 
 
-def test_a_prompt_goes_on_though_decoders_could_use_up_the_budget():
+def test_a_prompt_goes_on_though_decoders_could_use_up_the_budget() -> None:
     stepper = Stepper(num_pages=400, max_num_seqs=8, budget=3)
     stepper.add(make_request("a", text(1, 1), 200))
     stepper.step()

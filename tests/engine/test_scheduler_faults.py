@@ -12,14 +12,14 @@ B = 4  # page size
 # --- abort ---
 
 
-def test_an_aborted_waiter_is_gone():
+def test_an_aborted_waiter_is_gone() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(3)))
     stepper.abort("a")
     assert not stepper.scheduler.has_work
 
 
-def test_an_aborted_runner_gives_its_pages_back():
+def test_an_aborted_runner_gives_its_pages_back() -> None:
     stepper = Stepper(prefix_cache=False)
     stepper.add(make_request("a", text(9), 9))
     stepper.step()
@@ -28,7 +28,7 @@ def test_an_aborted_runner_gives_its_pages_back():
     assert stepper.pool.num_used == 0
 
 
-def test_the_pages_of_a_request_aborted_while_a_step_runs_stay_held_until_it_ends():
+def test_the_pages_of_a_request_aborted_while_a_step_runs_stay_held_until_it_ends() -> None:
     stepper = Stepper(prefix_cache=False)
     stepper.add(make_request("a", text(9), 9))
     batch = stepper.plan()
@@ -40,7 +40,7 @@ def test_the_pages_of_a_request_aborted_while_a_step_runs_stay_held_until_it_end
     assert not stepper.scheduler.has_work
 
 
-def test_a_request_aborted_while_a_failing_step_runs_ends_without_an_event():
+def test_a_request_aborted_while_a_failing_step_runs_ends_without_an_event() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(9), 9))
     stepper.plan()
@@ -49,7 +49,7 @@ def test_a_request_aborted_while_a_failing_step_runs_ends_without_an_event():
     assert not stepper.scheduler.has_work
 
 
-def test_one_answer_can_be_aborted_before_the_prompt_is_read():
+def test_one_answer_can_be_aborted_before_the_prompt_is_read() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(9), 3, n=3))
     stepper.abort("a", 0)
@@ -57,7 +57,7 @@ def test_one_answer_can_be_aborted_before_the_prompt_is_read():
     assert set(stepper.ends) == {("a", 1), ("a", 2)}
 
 
-def test_one_answer_can_be_aborted_while_the_prompt_is_read():
+def test_one_answer_can_be_aborted_while_the_prompt_is_read() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(9), 3, n=3))
     batch = stepper.plan()
@@ -68,7 +68,7 @@ def test_one_answer_can_be_aborted_while_the_prompt_is_read():
     assert set(stepper.ends) == {("a", 0), ("a", 2)}
 
 
-def test_one_answer_can_be_aborted_while_all_are_written():
+def test_one_answer_can_be_aborted_while_all_are_written() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(9), 3, n=3))
     stepper.step()
@@ -77,7 +77,7 @@ def test_one_answer_can_be_aborted_while_all_are_written():
     assert set(stepper.ends) == {("a", 0), ("a", 1)}
 
 
-def test_aborting_every_answer_one_by_one_ends_the_request():
+def test_aborting_every_answer_one_by_one_ends_the_request() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(9), 3, n=2))
     stepper.abort("a", 0)
@@ -86,7 +86,7 @@ def test_aborting_every_answer_one_by_one_ends_the_request():
 
 
 @pytest.mark.parametrize(("request_id", "index"), [("b", None), ("a", 5), ("b", 0)])
-def test_an_unknown_abort_is_ignored(request_id, index):
+def test_an_unknown_abort_is_ignored(request_id: str, index: int | None) -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(9), 3))
     stepper.step()
@@ -95,7 +95,7 @@ def test_an_unknown_abort_is_ignored(request_id, index):
     assert set(stepper.ends) == {("a", 0)}
 
 
-def test_an_abort_can_be_repeated_while_a_step_runs():
+def test_an_abort_can_be_repeated_while_a_step_runs() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(9), 3))
     batch = stepper.plan()
@@ -119,7 +119,7 @@ def busy_stepper(prefix_cache: bool = False) -> Stepper:
     return stepper
 
 
-def test_a_rolled_back_step_never_was():
+def test_a_rolled_back_step_never_was() -> None:
     stepper = busy_stepper()
     before = see(stepper.pool)
     batch = stepper.plan()
@@ -132,7 +132,7 @@ def test_a_rolled_back_step_never_was():
 
 
 @pytest.mark.parametrize("num_failures", [1, 2, 5])
-def test_texts_go_on_unharmed_after_steps_that_failed_half_way(num_failures):
+def test_texts_go_on_unharmed_after_steps_that_failed_half_way(num_failures: int) -> None:
     stepper = busy_stepper(prefix_cache=True)
     for _ in range(num_failures):
         batch = stepper.plan()
@@ -144,7 +144,7 @@ def test_texts_go_on_unharmed_after_steps_that_failed_half_way(num_failures):
     assert set(stepper.ends) == {("two", 0), ("two", 1), ("long", 0)}
 
 
-def test_a_request_in_a_rolled_back_step_starts_in_the_next():
+def test_a_request_in_a_rolled_back_step_starts_in_the_next() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(3)))
     assert stepper.plan()
@@ -156,7 +156,7 @@ def test_a_request_in_a_rolled_back_step_starts_in_the_next():
     assert stepper.scheduler.counters.prompt_tokens == 3
 
 
-def test_a_failed_step_ends_its_sequences_with_the_error_and_no_others():
+def test_a_failed_step_ends_its_sequences_with_the_error_and_no_others() -> None:
     stepper = Stepper(max_num_seqs=2)
     stepper.add(make_request("two", text(5, 1), 20, n=2))
     stepper.add(make_request("queued", text(5, 2), 2))
@@ -169,7 +169,7 @@ def test_a_failed_step_ends_its_sequences_with_the_error_and_no_others():
     assert stepper.ends["queued", 0] is FinishReason.LENGTH
 
 
-def test_a_failed_first_step_ends_every_answer_of_a_request():
+def test_a_failed_first_step_ends_every_answer_of_a_request() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(5), 3, n=3))
     stepper.plan()
@@ -177,7 +177,7 @@ def test_a_failed_first_step_ends_every_answer_of_a_request():
     assert set(stepper.errors) == {("a", 0), ("a", 1), ("a", 2)}
 
 
-def test_a_draw_that_fails_ends_that_sequence_alone():
+def test_a_draw_that_fails_ends_that_sequence_alone() -> None:
     stepper = Stepper()
     stepper.add(make_request("a", text(5, 1), 6))
     stepper.add(make_request("b", text(5, 2), 6, n=2))
@@ -189,7 +189,7 @@ def test_a_draw_that_fails_ends_that_sequence_alone():
     assert stepper.pool.num_used == 0
 
 
-def test_a_first_draw_that_fails_leaves_the_other_answers():
+def test_a_first_draw_that_fails_leaves_the_other_answers() -> None:
     stepper = Stepper()
     stepper.model.failing = {("a", 0)}
     stepper.add(make_request("a", text(5, 1), 6, n=3))
@@ -198,7 +198,7 @@ def test_a_first_draw_that_fails_leaves_the_other_answers():
     assert set(stepper.ends) == {("a", 0), ("a", 1), ("a", 2)}
 
 
-def test_all_can_be_ended_at_once():
+def test_all_can_be_ended_at_once() -> None:
     stepper = Stepper(max_num_seqs=2)
     stepper.add(make_request("a", text(5, 1), 6, n=2))
     stepper.add(make_request("b", text(5, 2), 6))

@@ -176,7 +176,7 @@ def operations(oracle: SchedulerOracle, dice: random.Random, name: str) -> list[
     ]
 
 
-def test_uses_that_hypothesis_finds_leave_every_text_as_it_is_alone():
+def test_uses_that_hypothesis_finds_leave_every_text_as_it_is_alone() -> None:
     tally: Counter[str] = Counter()
     limits = settings(
         max_examples=200,
@@ -190,7 +190,7 @@ def test_uses_that_hypothesis_finds_leave_every_text_as_it_is_alone():
     assert tally["operations"] >= 5_000
 
 
-def test_random_uses_leave_every_text_as_it_is_alone():
+def test_random_uses_leave_every_text_as_it_is_alone() -> None:
     tally: Counter[str] = Counter()
     for seed in range(250):
         walk(seed, 150, tally)
@@ -200,7 +200,7 @@ def test_random_uses_leave_every_text_as_it_is_alone():
 
 @pytest.mark.parametrize("prefix_cache", [True, False])
 @pytest.mark.parametrize("page_size", [1, 2, 3, 4, 5])
-def test_crowds_end_in_a_pool_of_one_requests_need(page_size, prefix_cache):
+def test_crowds_end_in_a_pool_of_one_requests_need(page_size: int, prefix_cache: bool) -> None:
     """The largest request fills the pool to its last slot; the others crowd around it."""
     dice = random.Random(page_size)
     num_pages = -(-20 // page_size)
@@ -218,7 +218,9 @@ def test_crowds_end_in_a_pool_of_one_requests_need(page_size, prefix_cache):
 
 @pytest.mark.parametrize("prefix_cache", [True, False])
 @pytest.mark.parametrize("seed", range(5))
-def test_no_request_of_a_random_stream_starves_or_gets_another_text(seed, prefix_cache):
+def test_no_request_of_a_random_stream_starves_or_gets_another_text(
+    seed: int, prefix_cache: bool
+) -> None:
     """Case D13; the seed replays the trace. The pool is 1.3 times the largest request's need."""
     shape = TraceShape(max_n=2)
     longest = max(shape.head_lengths) + max(shape.body_lengths) + max(shape.max_tokens)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.token_event import TokenLogprob
 from tests.support.stepper import Stepper, make_request, request_ids, text
 
 B = 4  # page size
@@ -11,7 +12,7 @@ B = 4  # page size
 
 
 @pytest.mark.parametrize("prefix_cache", [True, False])
-def test_six_requests_end_in_a_pool_for_two_with_their_solo_texts(prefix_cache):
+def test_six_requests_end_in_a_pool_for_two_with_their_solo_texts(prefix_cache: bool) -> None:
     """Case C07; the stepper compares each text with its solo run and guards the oldest."""
     stepper = Stepper(num_pages=12, page_size=B, max_num_seqs=8, prefix_cache=prefix_cache)
     for i in range(4):
@@ -25,7 +26,7 @@ def test_six_requests_end_in_a_pool_for_two_with_their_solo_texts(prefix_cache):
     assert stepper.pool.num_used == 0
 
 
-def test_a_penalty_remembers_what_was_generated_before_a_preemption():
+def test_a_penalty_remembers_what_was_generated_before_a_preemption() -> None:
     """Case C07."""
     stepper = Stepper(num_pages=6, page_size=2)
     stepper.add(make_request("a", text(3, 1), 8))
@@ -43,7 +44,7 @@ def test_a_penalty_remembers_what_was_generated_before_a_preemption():
     assert counts == list(range(8))
 
 
-def test_a_request_that_needs_the_whole_pool_does_not_preempt_itself():
+def test_a_request_that_needs_the_whole_pool_does_not_preempt_itself() -> None:
     """Case C07."""
     stepper = Stepper(num_pages=3, page_size=B)
     stepper.add(make_request("a", text(3), 9))
@@ -51,7 +52,7 @@ def test_a_request_that_needs_the_whole_pool_does_not_preempt_itself():
     assert stepper.scheduler.counters.preemptions == 0
 
 
-def test_the_youngest_gives_its_pages_back_first():
+def test_the_youngest_gives_its_pages_back_first() -> None:
     stepper = Stepper(num_pages=9, page_size=2, max_num_seqs=3)
     for i in range(3):
         stepper.add(make_request(str(i), text(3, i), 9))
@@ -61,7 +62,7 @@ def test_the_youngest_gives_its_pages_back_first():
     assert [s.request.request_id for s in stepper.scheduler.waiting] == ["2"]
 
 
-def test_a_sequence_without_a_share_of_the_step_preempts_nobody():
+def test_a_sequence_without_a_share_of_the_step_preempts_nobody() -> None:
     """Of three prompts the second gets no token, and the third, younger, holds pages."""
     stepper = Stepper(num_pages=100, page_size=B, budget=4)
     for name, length in (("a", 100), ("b", 50), ("c", 20)):
@@ -72,7 +73,7 @@ def test_a_sequence_without_a_share_of_the_step_preempts_nobody():
     assert stepper.scheduler.counters.preemptions == 0
 
 
-def test_a_prompt_that_is_preempted_half_scored_is_scored_anew():
+def test_a_prompt_that_is_preempted_half_scored_is_scored_anew() -> None:
     """The stepper compares the scores with the solo run."""
     stepper = Stepper(num_pages=8, page_size=2, budget=2)
     stepper.add(make_request("a", text(3, 1), 12))
@@ -85,7 +86,7 @@ def test_a_prompt_that_is_preempted_half_scored_is_scored_anew():
     assert len(stepper.ends) == 2
 
 
-def scores_at_preemption(stepper: Stepper) -> list[list[object]]:
+def scores_at_preemption(stepper: Stepper) -> list[list[TokenLogprob | None]]:
     """The scores that the sequence preempted first had, step until then."""
     while True:
         before = {s: list(s.prompt_logprobs) for s in stepper.scheduler.running}
@@ -94,7 +95,7 @@ def scores_at_preemption(stepper: Stepper) -> list[list[object]]:
             return [before[s] for s in stepper.scheduler.waiting if s in before]
 
 
-def test_every_preemption_is_counted():
+def test_every_preemption_is_counted() -> None:
     stepper = Stepper(num_pages=12, page_size=B)
     for i in range(6):
         stepper.add(make_request(str(i), text(8, i), 12))
@@ -104,7 +105,7 @@ def test_every_preemption_is_counted():
     assert stepper.scheduler.counters.preemptions == preemptions > 1
 
 
-def test_a_preempted_sequence_holds_no_page():
+def test_a_preempted_sequence_holds_no_page() -> None:
     stepper = Stepper(num_pages=6, page_size=2)
     stepper.add(make_request("a", text(3, 1), 8))
     stepper.add(make_request("b", text(3, 2), 8))
@@ -115,7 +116,7 @@ def test_a_preempted_sequence_holds_no_page():
     assert not preempted.table.page_ids
 
 
-def test_a_preempted_sequence_computes_its_generated_tokens_again():
+def test_a_preempted_sequence_computes_its_generated_tokens_again() -> None:
     stepper = Stepper(num_pages=6, page_size=2, prefix_cache=False)
     stepper.add(make_request("a", text(3, 1), 8))
     stepper.add(make_request("b", text(3, 2), 8))
@@ -127,7 +128,7 @@ def test_a_preempted_sequence_computes_its_generated_tokens_again():
     assert len(resumed.token_ids) > 3
 
 
-def test_a_preempted_sequence_finds_its_own_pages_in_the_cache():
+def test_a_preempted_sequence_finds_its_own_pages_in_the_cache() -> None:
     computed = []
     for prefix_cache in (False, True):
         stepper = Stepper(num_pages=6, page_size=2, prefix_cache=prefix_cache)
@@ -139,7 +140,7 @@ def test_a_preempted_sequence_finds_its_own_pages_in_the_cache():
     assert computed[1] < computed[0]
 
 
-def test_cached_tokens_are_those_of_the_first_reading_not_of_a_preemption():
+def test_cached_tokens_are_those_of_the_first_reading_not_of_a_preemption() -> None:
     stepper = Stepper(num_pages=6, page_size=2)
     stepper.add(make_request("a", text(3, 1), 8))
     stepper.add(make_request("b", text(5, 2), 6))
@@ -150,7 +151,7 @@ def test_cached_tokens_are_those_of_the_first_reading_not_of_a_preemption():
     assert stepper.scheduler.counters.prefix_query_tokens == 8
 
 
-def test_tokens_are_counted_once_whatever_is_computed_twice():
+def test_tokens_are_counted_once_whatever_is_computed_twice() -> None:
     stepper = Stepper(num_pages=6, page_size=2, prefix_cache=False)
     stepper.add(make_request("a", text(3, 1), 8))
     stepper.add(make_request("b", text(3, 2), 8))

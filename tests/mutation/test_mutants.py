@@ -22,22 +22,22 @@ def summary() -> Summary:
 
 
 @pytest.mark.parametrize("pitfall", PITFALLS)
-def test_every_pitfall_of_the_second_seed_is_among_the_hand_made(pitfall):
+def test_every_pitfall_of_the_second_seed_is_among_the_hand_made(pitfall: str) -> None:
     assert any(mutant.name.startswith(pitfall) for mutant in HAND_MADE)
 
 
-def test_every_hand_made_mutant_is_caught(summary):
+def test_every_hand_made_mutant_is_caught(summary: Summary) -> None:
     assert not {mutant.name for mutant in HAND_MADE} & {*summary.survivors}
 
 
-def test_whatever_survives_is_known_to_change_nothing(summary):
+def test_whatever_survives_is_known_to_change_nothing(summary: Summary) -> None:
     assert summary.survivors == []
 
 
-def test_whatever_is_said_to_change_nothing_survives(summary):
+def test_whatever_is_said_to_change_nothing_survives(summary: Summary) -> None:
     assert summary.no_survivors == []
 
 
-def test_nine_of_ten_mutants_are_caught(summary):
+def test_nine_of_ten_mutants_are_caught(summary: Summary) -> None:
     assert summary.num_mutants == len(all_mutants()) >= 400
     assert summary.num_caught >= 0.9 * summary.num_mutants

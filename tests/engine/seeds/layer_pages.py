@@ -1,6 +1,6 @@
 """Where one layer's K and V lie, as the adapter sees it: a few lines of NumPy, or KVPages itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import mlx.core as mx
@@ -23,6 +23,10 @@ class LayerPages(Protocol):
     def gather(self, page_ids: Sequence[int], length: int) -> tuple[Array, Array]:
         """K and V of the first `length` tokens that lie in these pages, [length, H, D] each."""
         ...
+
+
+# Number of pages, heads, page size, head size.
+MakeLayer = Callable[[int, int, int, int], LayerPages]
 
 
 class NumpyPages:

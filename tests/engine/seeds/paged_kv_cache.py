@@ -4,7 +4,6 @@ There a forward pass appends layer by layer, so in mid-pass the layers hold diff
 one table serves all layers: it is as long as the longest, and each layer's length is kept beside.
 """
 
-from collections.abc import Callable
 from types import TracebackType
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from engine.errors import OutOfPages
 from engine.page_pool import PagePool
 from engine.page_table import PageTable
-from tests.engine.seeds.layer_pages import Array, LayerPages
+from tests.engine.seeds.layer_pages import Array, MakeLayer
 
 
 class OutOfBlocks(RuntimeError):
@@ -30,7 +29,7 @@ class PagedKVCache:
         n_layers: int,
         n_kv_heads: int,
         d_head: int,
-        make_layer: Callable[[int, int, int, int], LayerPages],
+        make_layer: MakeLayer,
     ) -> None:
         if min(num_blocks, block_size, n_layers, n_kv_heads, d_head) < 1:
             raise ValueError("every size must be at least 1")

@@ -51,7 +51,7 @@ class GrowingCache:
             assert np.array_equal(np.array(values), -dense)
 
 
-def test_logical_pages_and_physical_capacity_are_two_figures():
+def test_logical_pages_and_physical_capacity_are_two_figures() -> None:
     pool = PagePool(100, B)
     cache = GrowingCache(pool)
     cache.append(5 * B)
@@ -59,7 +59,7 @@ def test_logical_pages_and_physical_capacity_are_two_figures():
     assert cache.storage.capacity == INITIAL_PAGES
 
 
-def test_capacity_grows_geometrically_and_the_last_growth_stops_at_the_budget():
+def test_capacity_grows_geometrically_and_the_last_growth_stops_at_the_budget() -> None:
     pool = PagePool(70, B)
     cache = GrowingCache(pool)
     capacities = []
@@ -70,7 +70,7 @@ def test_capacity_grows_geometrically_and_the_last_growth_stops_at_the_budget():
     assert cache.storage.num_growths == 4
 
 
-def test_growth_keeps_every_token_of_every_layer():
+def test_growth_keeps_every_token_of_every_layer() -> None:
     """Case D11: one token at a time through several growths, compared after each growth."""
     pool = PagePool(70, B)
     cache = GrowingCache(pool)
@@ -83,7 +83,7 @@ def test_growth_keeps_every_token_of_every_layer():
     assert cache.storage.num_copied_bytes < 2 * 70 * SHAPE.bytes_per_page
 
 
-def test_a_first_append_larger_than_the_start_is_met_in_one_growth():
+def test_a_first_append_larger_than_the_start_is_met_in_one_growth() -> None:
     """Case D11."""
     cache = GrowingCache(PagePool(100, B))
     cache.append((INITIAL_PAGES + 5) * B)
@@ -91,7 +91,7 @@ def test_a_first_append_larger_than_the_start_is_met_in_one_growth():
     assert (cache.storage.num_growths, cache.storage.num_copied_bytes) == (1, 0)
 
 
-def test_returned_pages_are_reused_before_memory_grows():
+def test_returned_pages_are_reused_before_memory_grows() -> None:
     pool = PagePool(100, B)
     cache = GrowingCache(pool)
     cache.append(INITIAL_PAGES * B)
@@ -102,7 +102,7 @@ def test_returned_pages_are_reused_before_memory_grows():
     assert pool.num_touched == INITIAL_PAGES
 
 
-def test_six_tokens_in_pages_of_four_leave_two_slots_for_the_next():
+def test_six_tokens_in_pages_of_four_leave_two_slots_for_the_next() -> None:
     pool = PagePool(8, B)
     table = PageTable(pool)
     table.append(6)
@@ -114,7 +114,7 @@ def test_six_tokens_in_pages_of_four_leave_two_slots_for_the_next():
 
 
 @pytest.mark.parametrize("num_tokens", [0, 1, B - 1, B, B + 1, 10])
-def test_rewind_then_append_equals_a_text_that_never_had_the_tokens(num_tokens):
+def test_rewind_then_append_equals_a_text_that_never_had_the_tokens(num_tokens: int) -> None:
     """Case D07, in every layer, through KVPages."""
     cache = GrowingCache(PagePool(30, B))
     cache.append(10)
@@ -123,7 +123,7 @@ def test_rewind_then_append_equals_a_text_that_never_had_the_tokens(num_tokens):
     cache.check()
 
 
-def test_rewind_after_a_growth_keeps_the_rest():
+def test_rewind_after_a_growth_keeps_the_rest() -> None:
     """Case D07."""
     cache = GrowingCache(PagePool(100, B))
     cache.append(INITIAL_PAGES * B)
@@ -154,7 +154,7 @@ def stats_of(pool: PagePool, sequences: list[Sequence]) -> EngineStats:
     return EngineStats(**counters)
 
 
-def test_fragmentation_is_unused_tail_slots_over_slots_of_live_pages():
+def test_fragmentation_is_unused_tail_slots_over_slots_of_live_pages() -> None:
     pool = PagePool(100, B)
     sequences = [sequence_of(pool, length) for length in (1, 4, 6)]  # 3 + 0 + 2 of 16 slots
     stats = stats_of(pool, sequences)
@@ -163,17 +163,17 @@ def test_fragmentation_is_unused_tail_slots_over_slots_of_live_pages():
     assert stats.unused_tail_bytes == 5 * SHAPE.bytes_per_page // B
 
 
-def test_unused_capacity_is_no_fragmentation():
+def test_unused_capacity_is_no_fragmentation() -> None:
     """The pool has 100 pages with memory behind them; only the one live page counts."""
     pool = PagePool(100, B)
     assert stats_of(pool, [sequence_of(pool, 3)]).fragmentation_ratio == 1 / 4
 
 
-def test_a_pool_without_live_pages_is_not_fragmented():
+def test_a_pool_without_live_pages_is_not_fragmented() -> None:
     assert stats_of(PagePool(100, B), []).fragmentation_ratio == 0.0
 
 
-def test_a_shared_tail_is_counted_once():
+def test_a_shared_tail_is_counted_once() -> None:
     pool = PagePool(100, B)
     parent = sequence_of(pool, 6)
     child = Sequence.begin(parent.request, 1, parent.table.fork())

@@ -4,12 +4,13 @@ Each runs on pages of NumPy and on the engine's own KVPages.
 """
 
 import random
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from tests.engine.seeds.layer_pages import Array, DevicePages, LayerPages, NumpyPages
+from tests.engine.seeds.layer_pages import Array, DevicePages, MakeLayer, NumpyPages
 from tests.engine.seeds.paged_kv_cache import OutOfBlocks, PagedKVCache
 from tests.engine.seeds.toy_decoder import (
     HEAD_DIM,
@@ -26,8 +27,8 @@ MakeCache = Callable[..., PagedKVCache]
 @pytest.fixture(params=[NumpyPages, DevicePages], ids=["numpy", "device"])
 def make_cache(request: pytest.FixtureRequest) -> MakeCache:
     """Sizes in the seed's order: blocks, block size, layers, heads, head size."""
-    make_layer: Callable[[int, int, int, int], LayerPages] = request.param
-    return lambda *sizes: PagedKVCache(*sizes, make_layer)
+    make_layer: MakeLayer = request.param
+    return lambda *sizes: PagedKVCache(*sizes, make_layer=make_layer)
 
 
 def chunk(seed: int, num_tokens: int, num_heads: int = 2, head_dim: int = 3) -> tuple[Array, Array]:
@@ -45,7 +46,7 @@ def see(cache: PagedKVCache, seq_id: int, num_layers: int) -> list[object]:
     return [gathered, lengths, cache.block_table(seq_id).tolist(), cache.stats()]
 
 
-def test_hand_example_block_table(make_cache):
+def test_hand_example_block_table(make_cache: MakeCache) -> None:
     cache = make_cache(4, 2, 1, 1, 2)
     cache.add_seq(0)
     lengths, tables, pools = [], [], []
@@ -72,7 +73,7 @@ def test_hand_example_block_table(make_cache):
     assert cache.gather(1, 0)[0][0, :, 0].tolist() == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5]
 
 
-def test_gather_preserves_head_token_dimension_order(make_cache):
+def test_gather_preserves_head_token_dimension_order(make_cache: MakeCache) -> None:
     cache = make_cache(8, 4, 1, 2, 3)
     cache.add_seq(0)
     k = np.arange(2 * 6 * 3).reshape(2, 6, 3)
@@ -84,9 +85,9 @@ def test_gather_preserves_head_token_dimension_order(make_cache):
     assert values.tolist() == (k + 100).tolist()
 
 
-def test_gather_matches_contiguous_float16(make_cache):
+def test_gather_matches_contiguous_float16(make_cache: MakeCache) -> None:
     cache = make_cache(64, 4, 3, 2, 3)
-    whole = {(seq, layer): [] for seq in range(2) for layer in range(3)}
+    whole: dict[tuple[int, int], list[tuple[Array, Array]]] = defaultdict(list)
     for seq in range(2):
         cache.add_seq(seq)
     for step, num_tokens in enumerate([1, 2, 3, 4, 5, 6, 7, 1, 7]):
@@ -103,7 +104,7 @@ def test_gather_matches_contiguous_float16(make_cache):
                     assert np.array_equal(gathered, np.concatenate(stored, axis=1))
 
 
-def test_layers_keep_independent_lengths(make_cache):
+def test_layers_keep_independent_lengths(make_cache: MakeCache) -> None:
     cache = make_cache(8, 2, 2, 2, 3)
     cache.add_seq(0)
     first, second = chunk(0, 5), chunk(1, 3)
@@ -119,7 +120,7 @@ def test_layers_keep_independent_lengths(make_cache):
         assert np.array_equal(cache.gather(0, layer)[1], values)
 
 
-def test_fork_shares_until_a_write(make_cache):
+def test_fork_shares_until_a_write(make_cache: MakeCache) -> None:
     cache = make_cache(8, 2, 1, 2, 3)
     cache.add_seq(0)
     cache.append(0, 0, *chunk(0, 5))
@@ -142,7 +143,7 @@ def test_fork_shares_until_a_write(make_cache):
     assert np.array_equal(cache.gather(1, 0)[0][:, :5], before[0])
 
 
-def test_free_restores_the_pool(make_cache):
+def test_free_restores_the_pool(make_cache: MakeCache) -> None:
     cache = make_cache(8, 2, 1, 2, 3)
     cache.add_seq(0)
     cache.append(0, 0, *chunk(0, 5))
@@ -158,7 +159,7 @@ def test_free_restores_the_pool(make_cache):
     assert cache.num_free_blocks() == 8
 
 
-def test_out_of_blocks_changes_nothing(make_cache):
+def test_out_of_blocks_changes_nothing(make_cache: MakeCache) -> None:
     cache = make_cache(4, 2, 1, 2, 3)
     for seq in range(2):
         cache.add_seq(seq)
@@ -179,12 +180,12 @@ def test_out_of_blocks_changes_nothing(make_cache):
 
 @pytest.mark.parametrize("sizes", [(0, 2, 1, 1, 1), (1, 0, 1, 1, 1), (1, 1, 0, 1, 1)])
 @pytest.mark.parametrize("turn", [0, 2])
-def test_bad_arguments_sizes(make_cache, sizes, turn):
+def test_bad_arguments_sizes(make_cache: MakeCache, sizes: tuple[int, ...], turn: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         make_cache(*sizes[turn:], *sizes[:turn])
 
 
-def test_bad_arguments(make_cache):
+def test_bad_arguments(make_cache: MakeCache) -> None:
     cache = make_cache(4, 2, 2, 2, 3)
     cache.add_seq(0)
     cache.append(0, 0, *chunk(0, 3))
@@ -238,7 +239,7 @@ class OneSequence:
 
 
 @pytest.mark.parametrize("block_size", [1, 3, 16])
-def test_paged_matches_contiguous_decoding(make_cache, block_size):
+def test_paged_matches_contiguous_decoding(make_cache: MakeCache, block_size: int) -> None:
     decoder = ToyDecoder(seed=3)
     prompt = [3, 1, 4, 1, 5, 9, 2]
     contiguous = ContiguousCache()
@@ -281,7 +282,7 @@ class Oracle:
     [(NumpyPages, 10_000), (DevicePages, 1_000)],
     ids=["numpy", "device"],
 )
-def test_random_ops_conserve_blocks(make_layer, num_operations):
+def test_random_ops_conserve_blocks(make_layer: MakeLayer, num_operations: int) -> None:
     dice = random.Random(0)
     num_layers, block_size, num_blocks = 2, 3, 12
     cache = PagedKVCache(num_blocks, block_size, num_layers, 1, 2, make_layer)

@@ -50,7 +50,7 @@ def see(cache: PagedKVCache) -> list[object]:
     ]
 
 
-def test_writes_of_three_two_and_four_tokens_fill_three_pages_of_four():
+def test_writes_of_three_two_and_four_tokens_fill_three_pages_of_four() -> None:
     table = PageTable(PagePool(8, 4))
     seen = []
     for num_tokens in (3, 2, 4):
@@ -62,7 +62,9 @@ def test_writes_of_three_two_and_four_tokens_fill_three_pages_of_four():
 @pytest.mark.parametrize("writes_before", [0, 1], ids=["K fails", "V fails after K"])
 @pytest.mark.parametrize("num_tokens", [1, 2, 9])
 @pytest.mark.parametrize("is_forked", [False, True])
-def test_a_failed_write_rolls_the_append_back(writes_before, num_tokens, is_forked):
+def test_a_failed_write_rolls_the_append_back(
+    writes_before: int, num_tokens: int, is_forked: bool
+) -> None:
     writes = BreakableWrites()
     cache = PagedKVCache(8, 4, 2, 2, 3, writes.layer)
     cache.add_seq(0)
@@ -78,7 +80,7 @@ def test_a_failed_write_rolls_the_append_back(writes_before, num_tokens, is_fork
     cache.check()
 
 
-def test_an_append_after_a_failed_one_goes_on_as_if_it_had_not_been():
+def test_an_append_after_a_failed_one_goes_on_as_if_it_had_not_been() -> None:
     writes = BreakableWrites()
     broken, sound = (PagedKVCache(8, 4, 2, 2, 3, layer) for layer in (writes.layer, NumpyPages))
     for cache in (broken, sound):
@@ -94,7 +96,7 @@ def test_an_append_after_a_failed_one_goes_on_as_if_it_had_not_been():
     assert see(broken) == see(sound)
 
 
-def test_a_lagging_layer_whose_write_fails_changes_nothing():
+def test_a_lagging_layer_whose_write_fails_changes_nothing() -> None:
     writes = BreakableWrites()
     cache = PagedKVCache(8, 4, 2, 2, 3, writes.layer)
     cache.add_seq(0)
