@@ -12,6 +12,7 @@ from engine.engine import Engine
 from engine.engine_loop import EngineLoop, StepObserver
 from engine.engine_stats import EngineLimits
 from engine.errors import ModelError
+from engine.gpu_kernels import choose_kernels, kernel_format
 from engine.kv_storage import KVShape, KVStorage
 from engine.model_runner import ModelRunner
 from engine.models import CausalLM, ModelSpec, load_model
@@ -54,7 +55,9 @@ def make_engine(model: CausalLM, config: EngineConfig) -> Engine:
     pool = PagePool(num_pages, config.page_size)
     limits = engine_limits(model.spec, config, num_pages)
     scheduler = Scheduler(config, limits, model.spec.eos_token_ids, pool)
-    runner = ModelRunner(model, KVStorage(shape, num_pages), config.attention)
+    kernels = choose_kernels(config.attention, kernel_format(model.spec, shape.dtype))
+    storage = KVStorage(shape, num_pages, kernels.write_rows)
+    runner = ModelRunner(model, storage, kernels.attention)
     try:
         warm_up(runner)
     except ValueError as error:

@@ -5,6 +5,7 @@ sole owner of its two arrays and rebinds them at once; whoever attends must read
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import mlx.core as mx
 
@@ -12,10 +13,41 @@ from engine.page_table import PageCopy
 from metal import paged_cache_update
 
 
+class WriteRows(Protocol):
+    """Stores values [T, H, D] at slots int32 [T] of pages [P, H, page_size, D]."""
+
+    def __call__(self, pages: mx.array, values: mx.array, slot_mapping: mx.array) -> mx.array:
+        """Gives the pages to go on with; the old array is not to be used any more."""
+        ...
+
+
+def write_with_kernel(pages: mx.array, values: mx.array, slot_mapping: mx.array) -> mx.array:
+    """In place."""
+    return paged_cache_update(pages, values, slot_mapping)
+
+
+def write_with_mlx(pages: mx.array, values: mx.array, slot_mapping: mx.array) -> mx.array:
+    """With MLX's own operations alone, for slots that are all in the pages; copies the pages."""
+    page_size = pages.shape[2]
+    heads = mx.arange(pages.shape[1])[None]  # [1, H]
+    page, offset = slot_mapping // page_size, slot_mapping % page_size  # [T]
+    written = mx.array(pages)  # another array: the old one stays as it is
+    written[page[:, None], heads, offset[:, None]] = values.astype(pages.dtype)
+    return written
+
+
 class KVPages:
     """The mutable state is the two arrays."""
 
-    def __init__(self, num_kv_heads: int, page_size: int, head_dim: int, dtype: mx.Dtype) -> None:
+    def __init__(
+        self,
+        num_kv_heads: int,
+        page_size: int,
+        head_dim: int,
+        dtype: mx.Dtype,
+        write_rows: WriteRows = write_with_kernel,
+    ) -> None:
+        self._write_rows = write_rows
         shape = (0, num_kv_heads, page_size, head_dim)
         self._key_pages = mx.zeros(shape, dtype)
         self._value_pages = mx.zeros(shape, dtype)
@@ -44,8 +76,8 @@ class KVPages:
 
     def write(self, keys: mx.array, values: mx.array, slot_mapping: mx.array) -> None:
         """Store keys and values [T, H_kv, D] at the flat slots `slot_mapping` int32 [T]."""
-        self._key_pages = paged_cache_update(self._key_pages, keys, slot_mapping)
-        self._value_pages = paged_cache_update(self._value_pages, values, slot_mapping)
+        self._key_pages = self._write_rows(self._key_pages, keys, slot_mapping)
+        self._value_pages = self._write_rows(self._value_pages, values, slot_mapping)
 
     def copy_pages(self, copies: Sequence[PageCopy]) -> None:
         """Copy whole pages. No target is also a source."""

@@ -7,7 +7,7 @@ import mlx.core as mx
 
 from engine.engine_stats import StorageStats
 from engine.growth import grown_capacity
-from engine.kv_pages import KVPages
+from engine.kv_pages import KVPages, WriteRows, write_with_kernel
 from engine.page_table import PageCopy
 
 
@@ -31,13 +31,15 @@ class KVShape:
 class KVStorage:
     """The mutable state is the layers and two counters of growth."""
 
-    def __init__(self, shape: KVShape, num_pages: int) -> None:
+    def __init__(
+        self, shape: KVShape, num_pages: int, write_rows: WriteRows = write_with_kernel
+    ) -> None:
         self.shape = shape
         self.num_pages = num_pages  # the budget
         self.num_growths = 0
         self.num_copied_bytes = 0  # by growth
         self.layers = tuple(
-            KVPages(shape.num_kv_heads, shape.page_size, shape.head_dim, shape.dtype)
+            KVPages(shape.num_kv_heads, shape.page_size, shape.head_dim, shape.dtype, write_rows)
             for _ in range(shape.num_layers)
         )
 

@@ -12,6 +12,7 @@ from server.machine import available_memory
 from server.model_store import DEFAULT_MODEL, cache_folder, is_fetched
 from server.version import version
 
+_BROKEN_KERNEL = "octavo serves without this kernel, slower; please report these lines"
 _SMALLEST_MEMORY = 1 << 30  # bytes; the default model in float32 and a small KV cache
 
 
@@ -37,6 +38,7 @@ def findings() -> list[Finding]:
         Finding(f"octavo {version()}, Python {platform.python_version()} in {sys.prefix}"),
         Finding(f"{platform.system()} {platform.release()} on {platform.machine()}"),
         _kernels(),
+        *_gpu_kernels(),
         _memory(),
         port_finding(ListenConfig()),
         _default_model(),
@@ -55,6 +57,18 @@ def _kernels() -> Finding:
         f"MLX {report.mlx_version} on the {report.device.value} ({report.name}); "
         f"kernels: {report.instruction_level}, {report.threads} threads"
     )
+
+
+def _gpu_kernels() -> list[Finding]:
+    """The self-test of the GPU's kernels; with the lines before it, a report that anyone can paste."""
+    try:
+        from engine.gpu_kernels import self_test  # noqa: PLC0415 - needs the kernels, which may not load
+    except ImportError:
+        return []  # _kernels() says so
+    tested = self_test()
+    if tested is None:
+        return [Finding("no GPU that MLX can use: the CPU computes")]
+    return [Finding(check.line, "" if check.passed else _BROKEN_KERNEL) for check in tested]
 
 
 def _memory() -> Finding:
