@@ -1,6 +1,6 @@
 """The table of flags in README.md, made from the table in the code.
 
-    python -m tests.support.readme      writes it into README.md
+python -m tests.support.readme      writes it into README.md
 """
 
 from pathlib import Path
