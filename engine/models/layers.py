@@ -10,7 +10,7 @@ import mlx.core as mx
 from engine.models.linear import Linear
 from engine.models.model import Attend
 from engine.models.rope import Rope
-from engine.models.row_ops import RowOps
+from engine.models.row_ops import Rotation, RowOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,6 @@ class RMSNorm:
         return self.ops.rms_norm(x, self.weight, self.eps)
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    """What rotates the heads of one step: cos and sin float32 [T, D/2]."""
-
-    cos: mx.array
-    sin: mx.array
-    ops: RowOps
-
-    def __call__(self, heads: mx.array) -> mx.array:
-        """[T, H, D] -> the same shape, each pair (x[i], x[i + D/2]) turned by its angle."""
-        return self.ops.rotary(heads, self.cos, self.sin)
-
-
 class RotaryEmbedding:
     """Makes a step's `Rotation` once, for all layers."""
 
@@ -50,11 +37,7 @@ class RotaryEmbedding:
 
     def __call__(self, positions: mx.array) -> Rotation:
         """`positions` int32 [T]."""
-        angles = positions[:, None] * self._inverse_frequencies  # [T, D/2]
-        cos, sin = mx.cos(angles), mx.sin(angles)
-        if self._factor != 1.0:
-            cos, sin = cos * self._factor, sin * self._factor
-        return Rotation(cos, sin, self._ops)
+        return self._ops.rotation(positions, self._inverse_frequencies, self._factor)
 
 
 @dataclass(frozen=True, slots=True)

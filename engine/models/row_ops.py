@@ -4,11 +4,20 @@ On CPU each is one of metal's kernels, with one fixed order of arithmetic per ro
 are MLX's own operations.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import mlx.core as mx
 
 import metal
+
+
+class Rotation(Protocol):
+    """Turns the heads of one step, the same for all layers."""
+
+    def __call__(self, heads: mx.array) -> mx.array:
+        """[T, H, D] -> the same shape, each pair (x[i], x[i + D/2]) turned by its angle."""
+        ...
 
 
 class RowOps(Protocol):
@@ -21,13 +30,48 @@ class RowOps(Protocol):
         """
         ...
 
-    def rotary(self, heads: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
-        """Turns each pair (x[i], x[i + D/2]) of heads [T, H, D]; cos and sin float32 [T, D/2]."""
+    def rotation(
+        self, positions: mx.array, inverse_frequencies: mx.array, factor: float
+    ) -> "Rotation":
+        """For tokens at `positions` int32 [T]; frequencies float32 [D/2]; `factor` scales the result."""
         ...
 
     def silu_mul(self, gate_up: mx.array) -> mx.array:
         """silu(gate) * up (arXiv 2002.05202), from both side by side: [T, 2 I] -> [T, I]."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class CPURotation:
+    """cos and sin float32 [T, D/2]."""
+
+    cos: mx.array
+    sin: mx.array
+
+    def __call__(self, heads: mx.array) -> mx.array:
+        return metal.rotary(heads, self.cos, self.sin)
+
+
+@dataclass(frozen=True, slots=True)
+class MLXRotation:
+    """positions int32 [T], wavelengths / 2 pi float32 [D/2]."""
+
+    positions: mx.array
+    periods: mx.array
+    factor: float
+
+    def __call__(self, heads: mx.array) -> mx.array:
+        # each token is a batch of its own, of one position: MLX takes an offset for each
+        turned = mx.fast.rope(
+            heads[:, :, None],
+            heads.shape[-1],
+            traditional=False,
+            base=None,
+            scale=1.0,
+            offset=self.positions,
+            freqs=self.periods,
+        )[:, :, 0]
+        return turned if self.factor == 1.0 else turned * self.factor
 
 
 class CPURowOps:
@@ -36,8 +80,14 @@ class CPURowOps:
     def rms_norm(self, x: mx.array, weight: mx.array, eps: float) -> mx.array:
         return metal.rms_norm(x, weight, eps)
 
-    def rotary(self, heads: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
-        return metal.rotary(heads, cos, sin)
+    def rotation(
+        self, positions: mx.array, inverse_frequencies: mx.array, factor: float
+    ) -> "Rotation":
+        angles = positions[:, None] * inverse_frequencies  # [T, D/2]
+        cos, sin = mx.cos(angles), mx.sin(angles)
+        if factor != 1.0:
+            cos, sin = cos * factor, sin * factor
+        return CPURotation(cos, sin)
 
     def silu_mul(self, gate_up: mx.array) -> mx.array:
         return metal.silu_mul(gate_up)
@@ -51,11 +101,10 @@ class MLXRowOps:
             return mx.fast.rms_norm(x, weight, eps)
         return mx.fast.rms_norm(x, None, eps) * weight
 
-    def rotary(self, heads: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
-        first, second = mx.split(heads, 2, axis=-1)
-        cos, sin = cos[:, None], sin[:, None]  # [T, 1, D/2]
-        turned = [first * cos - second * sin, second * cos + first * sin]
-        return mx.concatenate(turned, axis=-1).astype(heads.dtype)
+    def rotation(
+        self, positions: mx.array, inverse_frequencies: mx.array, factor: float
+    ) -> "Rotation":
+        return MLXRotation(positions, 1.0 / inverse_frequencies, factor)
 
     def silu_mul(self, gate_up: mx.array) -> mx.array:
         gate, up = mx.split(gate_up, 2, axis=-1)
