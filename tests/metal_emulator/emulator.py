@@ -21,7 +21,6 @@ KERNEL_FLAGS = (
     "-g1",
     "-O1",
     "-ffp-contract=off",
-    "-fexcess-precision=16",
     "-Wno-attributes",
     "-fsanitize=thread",
     f"-fsanitize={CHECKS}",
