@@ -22,7 +22,7 @@ inline cpu::Element element_of(const mx::array& a) {
 }
 
 // Work that is worth waking another thread for, in numbers read or multiply-adds / 8.
-constexpr int64_t kPieceOfWork = 16384;
+constexpr int64_t kPieceOfWork = 32768;
 
 // Queues kernel(args, begin, end) over [0, units) on the stream's thread, in pieces of at least kPieceOfWork.
 // MLX keeps the buffers of inputs and outputs alive until the kernel ran.

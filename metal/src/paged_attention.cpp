@@ -27,11 +27,13 @@ void attend(cpu::Attention args, size_t out_bytes) {
   if (plan.covered_tokens < args.num_tokens) {
     std::memset(args.out, 0, out_bytes);
   }
-  auto run = [&](auto kernel, size_t units) {
-    pool.run(static_cast<int64_t>(units), 1, [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
+  auto run = [&](auto kernel, const std::vector<cpu::AttentionUnit>& units) {
+    int64_t count = static_cast<int64_t>(units.size());
+    int64_t piece = 1 + count * kPieceOfWork / (plan.work + 1);
+    pool.run(count, piece, [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
   };
-  run(kernels.paged_attention, plan.units.size());
-  run(kernels.paged_attention_merge, plan.merges.size());
+  run(kernels.paged_attention, plan.units);
+  run(kernels.paged_attention_merge, plan.merges);
 }
 
 void check_pages(const mx::array& q, const mx::array& key_pages, const mx::array& value_pages) {
@@ -88,7 +90,7 @@ mx::array paged_attention(const mx::array& q, const mx::array& key_pages, const 
   auto stream = mx::to_stream({});
   auto contiguous = [&](const mx::array& a) { return mx::contiguous(a, false, stream); };
   std::vector<mx::array> inputs{
-      q, key_pages, value_pages, contiguous(block_table), contiguous(context_lens), contiguous(query_start_locs)};
+      rows_for(stream, q), key_pages, value_pages, contiguous(block_table), contiguous(context_lens), contiguous(query_start_locs)};
   if (sinks) {
     inputs.push_back(contiguous(mx::astype(*sinks, mx::float32, stream)));
   }

@@ -31,7 +31,7 @@ mx::array paged_cache_update(const mx::array& pages, const mx::array& values, co
   check(pages, values, slot_mapping);
   auto stream = mx::to_stream({});
   return mx::array(pages.shape(), pages.dtype(), std::make_shared<PagedCacheUpdate>(stream),
-                   {pages, values, mx::contiguous(slot_mapping, false, stream)});
+                   {pages, rows_for(stream, values), mx::contiguous(slot_mapping, false, stream)});
 }
 
 void PagedCacheUpdate::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {

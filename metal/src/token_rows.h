@@ -13,6 +13,11 @@ struct TokenRows {
   int64_t stride;
 };
 
+// An input of an op that reads token_rows on the CPU; on the GPU its rows are laid side by side.
+inline mx::array rows_for(mx::Stream stream, const mx::array& x) {
+  return stream.device == mx::Device::cpu ? x : mx::contiguous(x, false, stream);
+}
+
 // A slice of a wider matrix is taken as it is. Other strides are copied, on the stream's thread.
 TokenRows token_rows(const mx::array& x, mx::Stream stream);
 

@@ -1,4 +1,4 @@
-// Up to 32 query rows of one sequence and one KV head, and what they have gathered so far.
+// Up to 48 query rows of one sequence and one KV head, and what they have gathered so far.
 //
 // A query row is a (position, head of the group) pair. Each row runs its own online softmax over tiles of 64
 // tokens, aligned to absolute positions, within a partition of 256. Rows share the loaded keys and values and
@@ -163,14 +163,14 @@ struct AttentionBlock {
     if (new_top == -kInfinity) {
       return;
     }
-    float shrink = exp(top[r] - new_top);
+    float shrink = exp_of_negative(top[r] - new_top);
     top[r] = new_top;
     float* sum = sums + r * kPanel;
     for (int v = 0; v < kVecs; v++) {
       Vec total = load(sum + v * kWidth) * shrink;
       for (int p = first_panel; p < last_panel; p++) {
         float* at = row + p * kPanel + v * kWidth;
-        Vec weight = exp(load(at) - new_top);
+        Vec weight = exp_of_negative(load(at) - new_top);
         store(at, weight);
         total = total + weight;
       }
@@ -181,21 +181,32 @@ struct AttentionBlock {
 
   // Caps the scores, hides what the row does not see and returns the largest.
   float mask(float* row, Range range, int first_panel, int last_panel, const bool* present) const {
-    Vec largest_so_far = set(-kInfinity);
-    for (int j = first_panel * kPanel; j < last_panel * kPanel; j += kWidth) {
-      Vec x = load(row + j);
-      if (a.soft_cap > 0) {
-        x = tanh(x / a.soft_cap) * a.soft_cap;
+    int begin = first_panel * kPanel;
+    int end = last_panel * kPanel;
+    if (a.soft_cap > 0) {
+      for (int j = begin; j < end; j += kWidth) {
+        store(row + j, tanh(load(row + j) / a.soft_cap) * a.soft_cap);
       }
-      Int seen = Int{};
-      for (int i = 0; i < kWidth; i++) {
-        seen[i] = j + i >= range.begin && j + i < range.end && (!present || present[j + i]) ? -1 : 0;
-      }
-      x = select(seen, x, set(-kInfinity));
-      store(row + j, x);
-      largest_so_far = max(largest_so_far, x);
     }
-    return largest(largest_so_far);
+    if (range.begin > begin || range.end < end) {
+      hide_outside(row, range, begin, end);
+    }
+    for (int j = begin; present && j < end; j++) {
+      row[j] = present[j] ? row[j] : -kInfinity;
+    }
+    Vec top = load(row + begin);
+    for (int j = begin + kWidth; j < end; j += kWidth) {
+      top = max(top, load(row + j));
+    }
+    return largest(top);
+  }
+
+  static void hide_outside(float* row, Range range, int begin, int end) {
+    Int lanes = lane_numbers();
+    for (int j = begin; j < end; j += kWidth) {
+      Int seen = Int((lanes + j >= range.begin) & (lanes + j < range.end));
+      store(row + j, select(seen, load(row + j), set(-kInfinity)));
+    }
   }
 
   void rescale(int r, float shrink) {
@@ -208,33 +219,37 @@ struct AttentionBlock {
     }
   }
 
-  // Adds weight times value, token after token, for every row. Rows of a register block take the tokens that
-  // all of them see together, and the few at either end one row at a time: an unseen value is not even
-  // multiplied by zero.
+  // Adds weight times value, token after token, for every row.
   template <class T>
   void add_values(const T* const* tokens, int tile) {
     int step = rows_per_block(rows);
     for (int r = 0; r < rows; r += step) {
-      int count = rows - r < step ? rows - r : step;
-      Range shared{0, kAttentionTile};
+      add_values_of_rows(tokens, tile, r, rows - r < step ? rows - r : step);
+    }
+  }
+
+  // Rows of a register block take the tokens that all of them see together, and the few at either end one row at a
+  // time: an unseen value is not even multiplied by zero.
+  template <class T>
+  void add_values_of_rows(const T* const* tokens, int tile, int r, int count) {
+    Range shared{0, kAttentionTile};
+    for (int i = r; i < r + count; i++) {
+      Range range = visible(i, tile);
+      shared.begin = range.begin > shared.begin ? range.begin : shared.begin;
+      shared.end = range.end < shared.end ? range.end : shared.end;
+    }
+    if (shared.empty()) {
       for (int i = r; i < r + count; i++) {
-        Range range = visible(i, tile);
-        shared.begin = range.begin > shared.begin ? range.begin : shared.begin;
-        shared.end = range.end < shared.end ? range.end : shared.end;
+        add_values_block<1>(tokens, i, visible(i, tile));
       }
-      if (shared.empty()) {
-        for (int i = r; i < r + count; i++) {
-          add_values_block<1>(tokens, i, visible(i, tile));
-        }
-        continue;
-      }
-      for (int i = r; i < r + count; i++) {
-        add_values_block<1>(tokens, i, {visible(i, tile).begin, shared.begin});
-      }
-      with_rows(count, [&]<int R>() { add_values_block<R>(tokens, r, shared); });
-      for (int i = r; i < r + count; i++) {
-        add_values_block<1>(tokens, i, {shared.end, visible(i, tile).end});
-      }
+      return;
+    }
+    for (int i = r; i < r + count; i++) {
+      add_values_block<1>(tokens, i, {visible(i, tile).begin, shared.begin});
+    }
+    with_rows(count, [&]<int R>() { add_values_block<R>(tokens, r, shared); });
+    for (int i = r; i < r + count; i++) {
+      add_values_block<1>(tokens, i, {shared.end, visible(i, tile).end});
     }
   }
 

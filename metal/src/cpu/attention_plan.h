@@ -15,7 +15,7 @@ struct AttentionPlan {
   std::vector<AttentionUnit> merges;
   int64_t partial_floats = 0;  // size of Attention::partials
   int64_t covered_tokens = 0;  // rows of q that belong to a sequence
-  int64_t cost = 0;            // products of a query row and a token
+  int64_t work = 0;            // multiply-adds / 8
 };
 
 AttentionPlan plan_attention(const Attention& args, int num_threads);

@@ -32,7 +32,7 @@ constexpr int64_t linear_work_per_unit(int64_t m, int k) {
 // Attention takes tokens in tiles and partitions that are aligned to absolute positions in the sequence.
 constexpr int kAttentionTile = 64;
 constexpr int kAttentionPartition = 256;
-constexpr int kAttentionRows = 32;  // query rows of one unit
+constexpr int kAttentionRows = 48;  // query rows of one unit: whole register blocks at every level
 constexpr int kMaxHeadDim = 256;
 
 struct CacheUpdate {
@@ -59,6 +59,7 @@ struct AttentionUnit {
   int num_rows;
   int first_partition;
   int num_partitions;
+  int64_t work;     // multiply-adds / 8, to share the units out fairly
   int64_t partial;  // where in partials the results of these partitions lie; -1: the unit covers all of them
 };
 

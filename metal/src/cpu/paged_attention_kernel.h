@@ -33,8 +33,8 @@ void merge(const Partial& total, const Partial& part, int rows, int width) {
       continue;
     }
     float top = max(total.top[r], part.top[r]);
-    float keep = exp(total.top[r] - top);
-    float add = exp(part.top[r] - top);
+    float keep = exp_of_negative(total.top[r] - top);
+    float add = exp_of_negative(part.top[r] - top);
     total.top[r] = top;
     total.sum[r] = total.sum[r] * keep + part.sum[r] * add;
     for (int d = 0; d < width; d += kWidth) {
@@ -52,8 +52,8 @@ void write_rows(const AttentionBlock& block, const Partial& total) {
     if (total.sum[r] != 0.0f) {
       float sink = block.a.sinks ? block.a.sinks[block.head(r)] : -kInfinity;
       float top = max(total.top[r], sink);
-      float keep = exp(total.top[r] - top);
-      scale = keep / (total.sum[r] * keep + exp(sink - top));
+      float keep = exp_of_negative(total.top[r] - top);
+      scale = keep / (total.sum[r] * keep + exp_of_negative(sink - top));
     }
     int64_t row = block.token(r) * block.a.num_q_heads + block.head(r);
     T* out = static_cast<T*>(block.a.out) + row * block.head_dim;

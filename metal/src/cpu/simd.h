@@ -51,7 +51,13 @@ struct BFloat {
 };
 
 inline Vec set(float x) { return x - Vec{}; }  // x - 0 is x, the sign of zero included; x + 0 is not
-inline Int set_int(int32_t x) { return Int{} + x; }
+inline Int lane_numbers() {
+  Int lanes{};
+  for (int i = 0; i < kWidth; i++) {
+    lanes[i] = i;
+  }
+  return lanes;
+}
 inline Vec load(const float* p) { return *reinterpret_cast<const UnalignedVec*>(p); }
 inline UInt load(const uint32_t* p) { return *reinterpret_cast<const UnalignedUInt*>(p); }
 inline void store(float* p, Vec x) { *reinterpret_cast<UnalignedVec*>(p) = x; }

@@ -26,10 +26,6 @@ ThreadPool::~ThreadPool() {
   stop();
 }
 
-int ThreadPool::num_threads() const {
-  return static_cast<int>(workers_.size()) + 1;
-}
-
 void ThreadPool::resize(int num_threads) {
   std::lock_guard running(running_);
   stop();
@@ -89,6 +85,7 @@ void ThreadPool::start(int num_workers) {
   for (int i = 0; i < num_workers; i++) {
     workers_.emplace_back([this] { worker(); });
   }
+  num_threads_.store(num_workers + 1, std::memory_order_relaxed);
 }
 
 void ThreadPool::stop() {

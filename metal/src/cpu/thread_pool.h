@@ -1,7 +1,7 @@
 // A few worker threads that share out the units of one op.
 //
 // The calling thread works too and starts at once: a worker that wakes late finds nothing left and is not
-// waited for. Nobody spins for long, since a spinning thread on a shared machine holds up the one it waits for.
+// waited for. Nobody spins: on a shared machine a spinning thread holds up the one it waits for.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int num_threads() const;
+  int num_threads() const { return num_threads_.load(std::memory_order_relaxed); }
 
   // Stops the workers and starts n - 1 new ones. Waits for the job in progress.
   void resize(int num_threads);
@@ -56,7 +56,8 @@ class ThreadPool {
   Job* job_ = nullptr;
   uint64_t generation_ = 0;
   bool stopping_ = false;
-  std::vector<std::thread> workers_;
+  std::vector<std::thread> workers_;  // changed under running_
+  std::atomic<int> num_threads_{1};
 };
 
 ThreadPool& thread_pool();
