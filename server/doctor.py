@@ -36,13 +36,18 @@ def examine(findings: Sequence[Finding]) -> int:
 def findings() -> list[Finding]:
     return [
         Finding(f"octavo {version()}, Python {platform.python_version()} in {sys.prefix}"),
-        Finding(f"{platform.system()} {platform.release()} on {platform.machine()}"),
+        Finding(f"{_system()} on {platform.machine()}"),
         _kernels(),
         *_gpu_kernels(),
         _memory(),
         port_finding(ListenConfig()),
         _default_model(),
     ]
+
+
+def _system() -> str:
+    macos = platform.mac_ver()[0]  # empty elsewhere
+    return f"macOS {macos}" if macos else f"{platform.system()} {platform.release()}"
 
 
 def _kernels() -> Finding:
