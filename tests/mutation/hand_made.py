@@ -82,8 +82,8 @@ HAND_MADE = (
     HandMade(
         DEVICE,
         "s04 K is written where V belongs, on the device",
-        "paged_cache_update(self._value_pages, values, slot_mapping)",
-        "paged_cache_update(self._value_pages, keys, slot_mapping)",
+        "self._write_rows(self._value_pages, values, slot_mapping)",
+        "self._write_rows(self._value_pages, keys, slot_mapping)",
     ),
     HandMade(
         TABLE,
