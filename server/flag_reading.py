@@ -44,11 +44,18 @@ def device_of(flags: Namespace, machine: Machine) -> Device:
 def engine_config(flags: Namespace, device: Device, machine: Machine) -> EngineConfig:
     on_gpu = device is Device.GPU
     kv_dtype = KVDtype(flags.kv_dtype or (KVDtype.FLOAT16 if on_gpu else KVDtype.FLOAT32))
+    max_num_batched_tokens = flags.max_num_batched_tokens or (2048 if on_gpu else 512)
+    if max_num_batched_tokens <= flags.max_num_seqs:
+        raise FlagError(
+            f"argument --max-num-batched-tokens: {max_num_batched_tokens} must be above "
+            f"--max-num-seqs, {flags.max_num_seqs}: a step has a token for each sequence and "
+            "some for a prompt"
+        )
     return EngineConfig(
         kv_cache_bytes=flags.kv_cache_memory.of(machine.available_memory),
         page_size=flags.page_size or (32 if on_gpu else 16),
         max_num_seqs=flags.max_num_seqs,
-        max_num_batched_tokens=flags.max_num_batched_tokens or (2048 if on_gpu else 512),
+        max_num_batched_tokens=max_num_batched_tokens,
         max_queue=flags.max_queue,
         max_model_len=flags.max_model_len,
         kv_dtype=kv_dtype,

@@ -18,7 +18,7 @@ from tests.support.live_server import PATIENCE, LiveServer, live_server
 
 TOLERANCE = 1e-3
 PAGE_SIZE = 16
-SERVER_FLAGS = (f"--page-size={PAGE_SIZE}", "--max-num-batched-tokens=24")
+SERVER_FLAGS = (f"--page-size={PAGE_SIZE}", "--max-num-batched-tokens=24", "--max-num-seqs=8")
 
 PAIRS = [
     ("The capital of France is", " Paris", " banana"),

@@ -97,6 +97,11 @@ def test_a_gpu_has_defaults_of_its_own() -> None:
     [
         (["--uds", "/tmp/s", "--port", "1"], "--uds: cannot be used with --host or --port"),
         (["--uds", "/tmp/s", "--host", "::"], "--uds: cannot be used with --host or --port"),
+        (
+            ["--max-num-batched-tokens", "8", "--max-num-seqs", "8"],
+            "--max-num-batched-tokens: 8 must be above --max-num-seqs, 8",
+        ),
+        (["--max-num-seqs", "512"], "--max-num-batched-tokens: 512 must be above --max-num-seqs"),
         (["--tls-cert", str(CERTIFICATE)], "--tls-cert: needs --tls-key"),
         (["--tls-key", str(KEY)], "--tls-key: needs --tls-cert"),
         (["--api-key", "two words"], "--api-key: a key must be printable ASCII"),
