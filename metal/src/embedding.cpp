@@ -2,6 +2,7 @@
 
 #include "cpu/instruction_level.h"
 #include "evaluate.h"
+#include "token_rows.h"
 
 namespace octavo {
 
@@ -16,7 +17,7 @@ mx::array embedding(const mx::array& panels, const mx::array& ids, int out_featu
   check_ids(checks, ids);
   auto stream = mx::default_stream(mx::Device::cpu);
   return mx::array({ids.shape(0), panels.shape(1)}, mx::float32, std::make_shared<Embedding>(stream, out_features),
-                   {mx::contiguous(panels, false, stream), mx::contiguous(ids, false, stream)});
+                   {panels, ids});
 }
 
 mx::array quantized_embedding(const mx::array& words, const mx::array& scales, const mx::array& biases,
@@ -24,19 +25,20 @@ mx::array quantized_embedding(const mx::array& words, const mx::array& scales, c
   check_quantized(checks, words, scales, biases, out_features, quantization);
   check_ids(checks, ids);
   auto stream = mx::default_stream(mx::Device::cpu);
-  auto contiguous = [&](const mx::array& a) { return mx::contiguous(a, false, stream); };
   return mx::array({ids.shape(0), quantized_in_features(words, quantization.bits)}, mx::float32,
                    std::make_shared<QuantizedEmbedding>(stream, out_features, quantization),
-                   {contiguous(words), contiguous(scales), contiguous(biases), contiguous(ids)});
+                   {words, scales, biases, ids});
 }
 
 void Embedding::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
+  mx::array panels = row_contiguous(inputs[0], stream());
+  mx::array ids = row_contiguous(inputs[1], stream());
   out.set_data(mx::allocator::malloc(out.nbytes()));
   cpu::Embedding args{
-      .panels = inputs[0].data<void>(),
-      .ids = inputs[1].data<int32_t>(),
+      .panels = panels.data<void>(),
+      .ids = ids.data<int32_t>(),
       .out = out.data<float>(),
-      .weight_type = element_of(inputs[0]),
+      .weight_type = element_of(panels),
       .n = out_features_,
       .k = out.shape(1),
   };
@@ -48,14 +50,18 @@ void Embedding::eval_gpu(const std::vector<mx::array>&, mx::array&) {
 }
 
 void QuantizedEmbedding::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
+  mx::array words = row_contiguous(inputs[0], stream());
+  mx::array scales = row_contiguous(inputs[1], stream());
+  mx::array biases = row_contiguous(inputs[2], stream());
+  mx::array ids = row_contiguous(inputs[3], stream());
   out.set_data(mx::allocator::malloc(out.nbytes()));
   cpu::QuantizedEmbedding args{
-      .words = inputs[0].data<uint32_t>(),
-      .scales = inputs[1].data<void>(),
-      .biases = inputs[2].data<void>(),
-      .ids = inputs[3].data<int32_t>(),
+      .words = words.data<uint32_t>(),
+      .scales = scales.data<void>(),
+      .biases = biases.data<void>(),
+      .ids = ids.data<int32_t>(),
       .out = out.data<float>(),
-      .scale_type = element_of(inputs[1]),
+      .scale_type = element_of(scales),
       .n = out_features_,
       .k = out.shape(1),
       .bits = quantization_.bits,

@@ -3,6 +3,7 @@
 #include "cpu/instruction_level.h"
 #include "evaluate.h"
 #include "packed_weight.h"
+#include "token_rows.h"
 
 namespace octavo {
 
@@ -17,9 +18,9 @@ mx::array linear(const mx::array& x, const mx::array& panels, const std::optiona
   check_input(checks, x, panels.shape(1));
   check_bias(checks, bias, out_features);
   auto stream = mx::default_stream(mx::Device::cpu);
-  std::vector<mx::array> inputs{mx::contiguous(x, false, stream), mx::contiguous(panels, false, stream)};
+  std::vector<mx::array> inputs{x, panels};
   if (bias) {
-    inputs.push_back(mx::contiguous(*bias, false, stream));
+    inputs.push_back(*bias);
   }
   mx::Shape shape = x.shape();
   shape.back() = out_features;
@@ -27,13 +28,13 @@ mx::array linear(const mx::array& x, const mx::array& panels, const std::optiona
 }
 
 void Linear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
-  const mx::array& x = inputs[0];
-  const mx::array& panels = inputs[1];
+  mx::array x = row_contiguous(inputs[0], stream());
+  mx::array panels = row_contiguous(inputs[1], stream());
   out.set_data(mx::allocator::malloc(out.nbytes()));
   cpu::Linear args{
       .x = x.data<float>(),
       .panels = panels.data<void>(),
-      .bias = inputs.size() > 2 ? inputs[2].data<float>() : nullptr,
+      .bias = inputs.size() > 2 ? row_contiguous(inputs[2], stream()).data<float>() : nullptr,
       .out = out.data<float>(),
       .weight_type = element_of(panels),
       .m = static_cast<int64_t>(x.size()) / x.shape(-1),

@@ -88,11 +88,11 @@ mx::array paged_attention(const mx::array& q, const mx::array& key_pages, const 
   check_rows(block_table, context_lens, query_start_locs);
   check_options(q, options, sinks);
   auto stream = mx::to_stream({});
-  auto contiguous = [&](const mx::array& a) { return mx::contiguous(a, false, stream); };
   std::vector<mx::array> inputs{
-      rows_for(stream, q), key_pages, value_pages, contiguous(block_table), contiguous(context_lens), contiguous(query_start_locs)};
+      q, key_pages, value_pages, laid_out(block_table, stream), laid_out(context_lens, stream),
+      laid_out(query_start_locs, stream)};
   if (sinks) {
-    inputs.push_back(contiguous(mx::astype(*sinks, mx::float32, stream)));
+    inputs.push_back(laid_out(mx::astype(*sinks, mx::float32, stream), stream));
   }
   return mx::array(q.shape(), q.dtype(), std::make_shared<PagedAttention>(stream, options), std::move(inputs));
 }
@@ -101,7 +101,7 @@ void PagedAttention::eval_cpu(const std::vector<mx::array>& inputs, mx::array& o
   TokenRows q = token_rows(inputs[0], stream());
   const mx::array& key_pages = inputs[1];
   const mx::array& value_pages = inputs[2];
-  const mx::array& block_table = inputs[3];
+  mx::array block_table = row_contiguous(inputs[3], stream());
   checks.row_contiguous("key_pages", key_pages);
   checks.row_contiguous("value_pages", value_pages);
   out.set_data(mx::allocator::malloc(out.nbytes()));
@@ -110,9 +110,9 @@ void PagedAttention::eval_cpu(const std::vector<mx::array>& inputs, mx::array& o
       .key_pages = key_pages.data<void>(),
       .value_pages = value_pages.data<void>(),
       .block_table = block_table.data<int32_t>(),
-      .context_lens = inputs[4].data<int32_t>(),
-      .query_start_locs = inputs[5].data<int32_t>(),
-      .sinks = inputs.size() > 6 ? inputs[6].data<float>() : nullptr,
+      .context_lens = row_contiguous(inputs[4], stream()).data<int32_t>(),
+      .query_start_locs = row_contiguous(inputs[5], stream()).data<int32_t>(),
+      .sinks = inputs.size() > 6 ? row_contiguous(inputs[6], stream()).data<float>() : nullptr,
       .out = out.data<void>(),
       .units = nullptr,
       .merges = nullptr,

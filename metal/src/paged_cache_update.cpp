@@ -31,7 +31,7 @@ mx::array paged_cache_update(const mx::array& pages, const mx::array& values, co
   check(pages, values, slot_mapping);
   auto stream = mx::to_stream({});
   return mx::array(pages.shape(), pages.dtype(), std::make_shared<PagedCacheUpdate>(stream),
-                   {pages, rows_for(stream, values), mx::contiguous(slot_mapping, false, stream)});
+                   {pages, values, laid_out(slot_mapping, stream)});
 }
 
 void PagedCacheUpdate::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
@@ -42,7 +42,7 @@ void PagedCacheUpdate::eval_cpu(const std::vector<mx::array>& inputs, mx::array&
   cpu::CacheUpdate args{
       .pages = out.data<void>(),
       .values = values.array.data<void>(),
-      .slots = inputs[2].data<int32_t>(),
+      .slots = row_contiguous(inputs[2], stream()).data<int32_t>(),
       .value_stride = values.stride,
       .page_type = element_of(pages),
       .value_type = element_of(values.array),

@@ -2,6 +2,7 @@
 
 #include "cpu/instruction_level.h"
 #include "evaluate.h"
+#include "token_rows.h"
 
 namespace octavo {
 
@@ -17,10 +18,9 @@ mx::array quantized_linear(const mx::array& x, const mx::array& words, const mx:
   check_input(checks, x, quantized_in_features(words, quantization.bits));
   check_bias(checks, bias, out_features);
   auto stream = mx::default_stream(mx::Device::cpu);
-  auto contiguous = [&](const mx::array& a) { return mx::contiguous(a, false, stream); };
-  std::vector<mx::array> inputs{contiguous(x), contiguous(words), contiguous(scales), contiguous(biases)};
+  std::vector<mx::array> inputs{x, words, scales, biases};
   if (bias) {
-    inputs.push_back(contiguous(*bias));
+    inputs.push_back(*bias);
   }
   mx::Shape shape = x.shape();
   shape.back() = out_features;
@@ -29,17 +29,19 @@ mx::array quantized_linear(const mx::array& x, const mx::array& words, const mx:
 }
 
 void QuantizedLinear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
-  const mx::array& x = inputs[0];
-  const mx::array& words = inputs[1];
+  mx::array x = row_contiguous(inputs[0], stream());
+  mx::array words = row_contiguous(inputs[1], stream());
+  mx::array scales = row_contiguous(inputs[2], stream());
+  mx::array biases = row_contiguous(inputs[3], stream());
   out.set_data(mx::allocator::malloc(out.nbytes()));
   cpu::QuantizedLinear args{
       .x = x.data<float>(),
       .words = words.data<uint32_t>(),
-      .scales = inputs[2].data<void>(),
-      .biases = inputs[3].data<void>(),
-      .bias = inputs.size() > 4 ? inputs[4].data<float>() : nullptr,
+      .scales = scales.data<void>(),
+      .biases = biases.data<void>(),
+      .bias = inputs.size() > 4 ? row_contiguous(inputs[4], stream()).data<float>() : nullptr,
       .out = out.data<float>(),
-      .scale_type = element_of(inputs[2]),
+      .scale_type = element_of(scales),
       .m = static_cast<int64_t>(x.size()) / x.shape(-1),
       .n = out.shape(-1),
       .k = x.shape(-1),

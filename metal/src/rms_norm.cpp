@@ -29,12 +29,12 @@ mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) {
   check(x, weight);
   auto stream = mx::default_stream(mx::Device::cpu);
   return mx::array(x.shape(), mx::float32, std::make_shared<RMSNorm>(stream, eps),
-                   {x, mx::contiguous(weight, false, stream)});
+                   {x, weight});
 }
 
 void RMSNorm::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
   TokenRows x = token_rows(inputs[0], stream());
-  const mx::array& weight = inputs[1];
+  mx::array weight = row_contiguous(inputs[1], stream());
   out.set_data(mx::allocator::malloc(out.nbytes()));
   int dim = out.shape(-1);
   cpu::RMSNorm args{

@@ -28,7 +28,7 @@ mx::array rotary(const mx::array& x, const mx::array& cos, const mx::array& sin)
   check_angles("sin", sin, x);
   auto stream = mx::default_stream(mx::Device::cpu);
   return mx::array(x.shape(), mx::float32, std::make_shared<Rotary>(stream),
-                   {x, mx::contiguous(cos, false, stream), mx::contiguous(sin, false, stream)});
+                   {x, cos, sin});
 }
 
 void Rotary::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
@@ -36,8 +36,8 @@ void Rotary::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
   out.set_data(mx::allocator::malloc(out.nbytes()));
   cpu::Rotary args{
       .x = x.array.data<float>(),
-      .cos = inputs[1].data<float>(),
-      .sin = inputs[2].data<float>(),
+      .cos = row_contiguous(inputs[1], stream()).data<float>(),
+      .sin = row_contiguous(inputs[2], stream()).data<float>(),
       .out = out.data<float>(),
       .x_stride = x.stride,
       .num_heads = out.shape(1),

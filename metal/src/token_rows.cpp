@@ -38,13 +38,9 @@ void copy_strided(const char* from, char* to, const mx::Shape& shape, const mx::
 
 }  // namespace
 
-TokenRows token_rows(const mx::array& x, mx::Stream stream) {
-  int64_t row = x.shape(0) > 0 ? static_cast<int64_t>(x.size()) / x.shape(0) : 0;
+mx::array row_contiguous(const mx::array& x, mx::Stream stream) {
   if (x.flags().row_contiguous) {
-    return {x, row};
-  }
-  if (rows_are_contiguous(x)) {
-    return {x, x.strides(0)};
+    return x;
   }
   mx::array copy(x.shape(), x.dtype(), nullptr, {});
   copy.set_data(mx::allocator::malloc(copy.nbytes()));
@@ -52,7 +48,14 @@ TokenRows token_rows(const mx::array& x, mx::Stream stream) {
   encoder.add_temporary(copy);
   encoder.dispatch([from = x.data<char>(), to = copy.data<char>(), shape = x.shape(), strides = x.strides(),
                     itemsize = x.itemsize()] { copy_strided(from, to, shape, strides, itemsize); });
-  return {copy, row};
+  return copy;
+}
+
+TokenRows token_rows(const mx::array& x, mx::Stream stream) {
+  if (!x.flags().row_contiguous && rows_are_contiguous(x)) {
+    return {x, x.strides(0)};
+  }
+  return {row_contiguous(x, stream), x.shape(0) > 0 ? static_cast<int64_t>(x.size()) / x.shape(0) : 0};
 }
 
 }  // namespace octavo

@@ -1,4 +1,5 @@
-// The rows of an input, read in place where they lie apart.
+// Inputs in any layout, settled when an op is evaluated: an operation in the graph to lay them out would cost more
+// than most of ours take.
 #pragma once
 
 #include "mlx/mlx.h"
@@ -13,12 +14,15 @@ struct TokenRows {
   int64_t stride;
 };
 
-// An input of an op that reads token_rows on the CPU; on the GPU its rows are laid side by side.
-inline mx::array rows_for(mx::Stream stream, const mx::array& x) {
-  return stream.device == mx::Device::cpu ? x : mx::contiguous(x, false, stream);
-}
-
 // A slice of a wider matrix is taken as it is. Other strides are copied, on the stream's thread.
 TokenRows token_rows(const mx::array& x, mx::Stream stream);
+
+// x itself, or a row-contiguous copy that is made on the stream's thread.
+mx::array row_contiguous(const mx::array& x, mx::Stream stream);
+
+// An input that the CPU passes through row_contiguous() and the GPU needs row-contiguous from the start.
+inline mx::array laid_out(const mx::array& x, mx::Stream stream) {
+  return stream.device == mx::Device::cpu ? x : mx::contiguous(x, false, stream);
+}
 
 }  // namespace octavo

@@ -93,6 +93,16 @@ def test_strided_input_is_read_in_its_order() -> None:
     assert mx.array_equal(metal.linear(x.T, packed), metal.linear(mx.contiguous(x.T), packed))
 
 
+def test_packed_arrays_in_any_layout_are_read_in_their_order() -> None:
+    weight, bias = mx.random.normal((32, 64)), mx.random.normal((64,))[::2]
+    packed = metal.pack_linear(weight, bias)
+    turned = mx.contiguous(packed.panels.transpose(2, 0, 1)).transpose(1, 2, 0)
+    strided = metal.PackedLinear(turned, bias, 32, 64)
+    x, ids = mx.random.normal((3, 64)), mx.arange(20, dtype=mx.int32)[::3]
+    assert mx.array_equal(metal.linear(x, strided), metal.linear(x, packed))
+    assert mx.array_equal(metal.embedding(strided, ids), weight[ids])
+
+
 def test_packing_keeps_the_dtype_and_adds_only_the_last_panel() -> None:
     packed = metal.pack_linear(mx.ones((33, 40), dtype=mx.bfloat16))
     assert packed.panels.shape == (3, 40, 16)

@@ -191,6 +191,21 @@ def test_strided_queries_are_read_in_their_order() -> None:
     assert mx.array_equal(strided.attend(), batch.attend())
 
 
+def test_a_table_cut_from_a_wider_one_is_read_in_its_order() -> None:
+    batch = batches.make(Shape(((40, 2), (70, 1))))
+    wide = mx.concatenate([batch.block_table, mx.full((2, 9), 7, dtype=mx.int32)], axis=1)
+    every_second = mx.stack([batch.context_lens, mx.zeros(2, dtype=mx.int32)], axis=1)[:, 0]
+    cut = Batch(
+        batch.q,
+        batch.key_pages,
+        batch.value_pages,
+        wide[:, : batch.block_table.shape[1]],
+        every_second,
+        batch.query_start_locs,
+    )
+    assert mx.array_equal(cut.attend(), batch.attend())
+
+
 lengths = st.integers(1, 150).flatmap(
     lambda context: st.tuples(st.just(context), st.integers(0, min(context, 45)))
 )
