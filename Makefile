@@ -79,7 +79,7 @@ $(VENV)/.octavo-tools: pyproject.toml .ci/find-python
 	@touch $@
 
 $(VENV)/.octavo-built: $(VENV)/.octavo-tools $(SOURCES)
-	@echo "Building the extension and installing Octavo into $(VENV)"
+	@echo "Building the extension and installing Octavo into $(VENV); the first time this takes a few minutes"
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(INSTALL) -e .
 	@touch $@
 

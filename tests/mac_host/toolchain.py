@@ -3,8 +3,11 @@
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.metal_emulator.launch_logic import METAL, REPOSITORY
 
@@ -65,17 +68,29 @@ class MacToolchain:
 
 def mac_toolchain(mlx_version: str) -> MacToolchain:
     """Fetches what is missing. Raises NoWheels."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
     wheels, zig = FOLDER / "wheels", FOLDER / "zig"
     unpacked = FOLDER / f"mlx-{mlx_version}"
     if not unpacked.exists():
         names = [f"mlx=={mlx_version}", f"mlx-metal=={mlx_version}"]
         _pip("download", *PLATFORM, "--dest", str(wheels), *names)
-        for wheel in wheels.glob(f"mlx*-{mlx_version}-*.whl"):
-            with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(unpacked)
+        with _filled(unpacked) as folder:
+            for wheel in wheels.glob(f"mlx*-{mlx_version}-*.whl"):
+                with zipfile.ZipFile(wheel) as archive:
+                    archive.extractall(folder)
     if not zig.exists():
-        _pip("install", "--quiet", "--no-deps", "--target", str(zig), ZIG)
+        with _filled(zig) as folder:
+            _pip("install", "--quiet", "--no-deps", "--target", str(folder), ZIG)
     return MacToolchain(unpacked / "mlx", zig)
+
+
+@contextmanager
+def _filled(folder: Path) -> Iterator[Path]:
+    """A place to fill, which becomes `folder` once it is whole: an interrupted test leaves no half."""
+    with TemporaryDirectory(dir=FOLDER) as place:
+        filled = Path(place) / "filled"
+        yield filled
+        filled.rename(folder)
 
 
 def _pip(*arguments: str) -> None:
