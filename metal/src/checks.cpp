@@ -5,72 +5,52 @@
 
 namespace octavo {
 
-namespace {
-
-std::string dtype_name(mx::Dtype dtype) {
-  std::ostringstream text;
-  text << dtype;
-  return text.str();
+std::string text(mx::Dtype dtype) {
+  std::ostringstream words;
+  words << dtype;
+  return words.str();
 }
 
-}  // namespace
-
-std::string describe(const mx::Shape& shape) {
-  std::ostringstream text;
-  text << "[";
+std::string text(const mx::Shape& shape) {
+  std::string words = "[";
   for (size_t i = 0; i < shape.size(); i++) {
-    text << (i ? ", " : "") << shape[i];
+    words += (i ? ", " : "") + std::to_string(shape[i]);
   }
-  text << "]";
-  return text.str();
+  return words + "]";
 }
 
-std::string describe(const mx::array& a) {
-  return dtype_name(a.dtype()) + " " + describe(a.shape());
+std::string text(const mx::array& a) {
+  return text(a.dtype()) + " " + text(a.shape());
 }
 
 void Checks::refuse(const std::string& expected, const std::string& got) const {
   throw std::invalid_argument("[" + op_ + "] expected " + expected + ", got " + got);
 }
 
-void Checks::expect(bool ok, const std::string& expected, const std::string& got) const {
-  if (!ok) {
-    refuse(expected, got);
-  }
-}
-
 void Checks::rank(const char* name, const mx::array& a, int ndim, const char* layout) const {
-  expect(static_cast<int>(a.ndim()) == ndim, std::string(name) + " " + layout, describe(a));
+  expect(static_cast<int>(a.ndim()) == ndim, a, name, " ", layout);
 }
 
 void Checks::size(const char* name, const mx::array& a, int axis, int64_t size, const char* meaning) const {
-  expect(a.shape(axis) == size,
-         std::string(name) + " with " + meaning + " = " + std::to_string(size) + " on axis " + std::to_string(axis),
-         describe(a));
+  expect(a.shape(axis) == size, a, name, " with ", meaning, " = ", size, " on axis ", axis);
 }
 
 void Checks::not_empty(const char* name, const mx::array& a) const {
-  expect(a.size() > 0, std::string(name) + " with no axis of length 0", describe(a));
+  expect(a.size() > 0, a, name, " with no axis of length 0");
 }
 
-void Checks::dtype(const char* name, const mx::array& a, std::initializer_list<mx::Dtype> allowed) const {
-  std::string names;
-  for (const mx::Dtype& candidate : allowed) {
-    if (a.dtype() == candidate) {
-      return;
-    }
-    names += (names.empty() ? "" : " or ") + dtype_name(candidate);
-  }
-  refuse(std::string(name) + " of " + names, describe(a));
+void Checks::dtype(const char* name, const mx::array& a, mx::Dtype dtype) const {
+  expect(a.dtype() == dtype, a, name, " of ", dtype);
 }
 
 void Checks::floating(const char* name, const mx::array& a) const {
-  dtype(name, a, {mx::float32, mx::float16, mx::bfloat16});
+  expect(a.dtype() == mx::float32 || a.dtype() == mx::float16 || a.dtype() == mx::bfloat16, a, name,
+         " of float32 or float16 or bfloat16");
 }
 
 void Checks::row_contiguous(const char* name, const mx::array& a) const {
   bool known = a.status() != mx::array::Status::unscheduled;
-  expect(!known || a.flags().row_contiguous, std::string(name) + " row-contiguous", describe(a) + " with other strides");
+  expect(!known || a.flags().row_contiguous, a, name, " row-contiguous");
 }
 
 }  // namespace octavo

@@ -14,40 +14,40 @@ void check_quantized(const Checks& checks, const mx::array& words, const mx::arr
                      int out_features, Quantization quantization) {
   int bits = quantization.bits;
   int group_size = quantization.group_size;
-  checks.expect((bits == 2 || bits == 4 || bits == 8) && (group_size == 32 || group_size == 64 || group_size == 128),
-                "2, 4 or 8 bits and a group size of 32, 64 or 128",
-                std::to_string(bits) + " bits and a group size of " + std::to_string(group_size));
+  checks.expect(bits == 2 || bits == 4 || bits == 8, bits, "2, 4 or 8 bits");
+  checks.expect(group_size == 32 || group_size == 64 || group_size == 128, group_size,
+                "a group size of 32, 64 or 128");
   checks.rank("words", words, 3, "[ceil(N / 16), K * bits / 32, 16]");
-  checks.dtype("words", words, {mx::uint32});
+  checks.dtype("words", words, mx::uint32);
   checks.not_empty("words", words);
   checks.size("words", words, 0, num_panels(out_features), "ceil(N / 16)");
   checks.size("words", words, 2, cpu::kPanel, "panel width");
   checks.rank("scales", scales, 3, "[ceil(N / 16), K / group_size, 16]");
   checks.floating("scales", scales);
   mx::Shape groups{words.shape(0), quantized_in_features(words, bits) / group_size, cpu::kPanel};
-  checks.expect(scales.shape() == groups && quantized_in_features(words, bits) % group_size == 0,
-                "scales " + describe(groups) + " for words " + describe(words), describe(scales));
-  checks.expect(biases.shape() == scales.shape() && biases.dtype() == scales.dtype(),
-                "biases like scales, " + describe(scales), describe(biases));
+  checks.expect(scales.shape() == groups && quantized_in_features(words, bits) % group_size == 0, scales,
+                "scales ", groups, " for words ", words);
+  checks.expect(biases.shape() == scales.shape() && biases.dtype() == scales.dtype(), biases, "biases like scales, ",
+                scales);
 }
 
 void check_input(const Checks& checks, const mx::array& x, int in_features) {
-  checks.expect(x.ndim() >= 1, "x [..., K]", describe(x));
-  checks.dtype("x", x, {mx::float32});
+  checks.expect(x.ndim() >= 1, x, "x [..., K]");
+  checks.dtype("x", x, mx::float32);
   checks.size("x", x, static_cast<int>(x.ndim()) - 1, in_features, "K");
 }
 
 void check_bias(const Checks& checks, const std::optional<mx::array>& bias, int out_features) {
   if (bias) {
     checks.rank("bias", *bias, 1, "[N]");
-    checks.dtype("bias", *bias, {mx::float32});
+    checks.dtype("bias", *bias, mx::float32);
     checks.size("bias", *bias, 0, out_features, "N");
   }
 }
 
 void check_ids(const Checks& checks, const mx::array& ids) {
   checks.rank("ids", ids, 1, "[T]");
-  checks.dtype("ids", ids, {mx::int32});
+  checks.dtype("ids", ids, mx::int32);
 }
 
 }  // namespace octavo

@@ -43,33 +43,32 @@ void check_pages(const mx::array& q, const mx::array& key_pages, const mx::array
   checks.floating("key_pages", key_pages);
   checks.not_empty("key_pages", key_pages);
   checks.size("key_pages", key_pages, 3, q.shape(2), "D");
-  checks.expect(q.shape(2) <= cpu::kMaxHeadDim, "a head size D of at most " + std::to_string(cpu::kMaxHeadDim),
-                std::to_string(q.shape(2)));
-  checks.expect(value_pages.shape() == key_pages.shape() && value_pages.dtype() == key_pages.dtype(),
-                "value_pages like key_pages, " + describe(key_pages), describe(value_pages));
-  checks.expect(q.shape(1) % key_pages.shape(1) == 0,
-                "H_q to be a multiple of H_kv = " + std::to_string(key_pages.shape(1)), std::to_string(q.shape(1)));
+  checks.expect(q.shape(2) <= cpu::kMaxHeadDim, q.shape(2), "a head size D of at most ", cpu::kMaxHeadDim);
+  checks.expect(value_pages.shape() == key_pages.shape() && value_pages.dtype() == key_pages.dtype(), value_pages,
+                "value_pages like key_pages, ", key_pages);
+  checks.expect(q.shape(1) % key_pages.shape(1) == 0, q.shape(1),
+                "H_q to be a multiple of H_kv = ", key_pages.shape(1));
   checks.row_contiguous("key_pages", key_pages);
   checks.row_contiguous("value_pages", value_pages);
 }
 
 void check_rows(const mx::array& block_table, const mx::array& context_lens, const mx::array& query_start_locs) {
   checks.rank("block_table", block_table, 2, "[B, max_pages]");
-  checks.dtype("block_table", block_table, {mx::int32});
+  checks.dtype("block_table", block_table, mx::int32);
   checks.rank("context_lens", context_lens, 1, "[B]");
-  checks.dtype("context_lens", context_lens, {mx::int32});
+  checks.dtype("context_lens", context_lens, mx::int32);
   checks.size("context_lens", context_lens, 0, block_table.shape(0), "B");
   checks.rank("query_start_locs", query_start_locs, 1, "[B + 1]");
-  checks.dtype("query_start_locs", query_start_locs, {mx::int32});
+  checks.dtype("query_start_locs", query_start_locs, mx::int32);
   checks.size("query_start_locs", query_start_locs, 0, block_table.shape(0) + 1, "B + 1");
 }
 
 void check_options(const mx::array& q, const AttentionOptions& options, const std::optional<mx::array>& sinks) {
   if (options.window) {
-    checks.expect(*options.window >= 1, "window of at least 1", std::to_string(*options.window));
+    checks.expect(*options.window >= 1, *options.window, "window of at least 1");
   }
   if (options.soft_cap) {
-    checks.expect(*options.soft_cap > 0, "soft_cap above 0", std::to_string(*options.soft_cap));
+    checks.expect(*options.soft_cap > 0, *options.soft_cap, "soft_cap above 0");
   }
   if (sinks) {
     checks.rank("sinks", *sinks, 1, "[H_q]");

@@ -21,7 +21,7 @@ void check(const mx::array& pages, const mx::array& values, const mx::array& slo
   checks.size("values", values, 1, pages.shape(1), "H_kv");
   checks.size("values", values, 2, pages.shape(3), "D");
   checks.rank("slot_mapping", slot_mapping, 1, "[T]");
-  checks.dtype("slot_mapping", slot_mapping, {mx::int32});
+  checks.dtype("slot_mapping", slot_mapping, mx::int32);
   checks.size("slot_mapping", slot_mapping, 0, values.shape(0), "T");
 }
 

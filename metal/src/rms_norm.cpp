@@ -12,12 +12,12 @@ namespace {
 const Checks checks("rms_norm");
 
 void check(const mx::array& x, const mx::array& weight) {
-  checks.expect(x.ndim() == 2 || x.ndim() == 3, "x [T, D] or [T, H, D]", describe(x));
-  checks.dtype("x", x, {mx::float32});
-  checks.dtype("weight", weight, {mx::float32});
+  checks.expect(x.ndim() == 2 || x.ndim() == 3, x, "x [T, D] or [T, H, D]");
+  checks.dtype("x", x, mx::float32);
+  checks.dtype("weight", weight, mx::float32);
   int axes = static_cast<int>(weight.ndim());
-  checks.expect(axes == 1 || axes == static_cast<int>(x.ndim()) - 1, "weight [D] or, for x [T, H, D], [H, D]",
-                describe(weight));
+  checks.expect(axes == 1 || axes == static_cast<int>(x.ndim()) - 1, weight,
+                "weight [D] or, for x [T, H, D], [H, D]");
   for (int axis = 1; axis <= axes; axis++) {
     checks.size("weight", weight, axes - axis, x.shape(-axis), axis == 1 ? "D" : "H");
   }

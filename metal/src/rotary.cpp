@@ -13,7 +13,7 @@ const Checks checks("rotary");
 
 void check_angles(const char* name, const mx::array& angles, const mx::array& x) {
   checks.rank(name, angles, 2, "[T, D / 2]");
-  checks.dtype(name, angles, {mx::float32});
+  checks.dtype(name, angles, mx::float32);
   checks.size(name, angles, 0, x.shape(0), "T");
   checks.size(name, angles, 1, x.shape(2) / 2, "D / 2");
 }
@@ -22,8 +22,8 @@ void check_angles(const char* name, const mx::array& angles, const mx::array& x)
 
 mx::array rotary(const mx::array& x, const mx::array& cos, const mx::array& sin) {
   checks.rank("x", x, 3, "[T, H, D]");
-  checks.dtype("x", x, {mx::float32});
-  checks.expect(x.shape(2) % 2 == 0, "an even head size D", std::to_string(x.shape(2)));
+  checks.dtype("x", x, mx::float32);
+  checks.expect(x.shape(2) % 2 == 0, x.shape(2), "an even head size D");
   check_angles("cos", cos, x);
   check_angles("sin", sin, x);
   auto stream = mx::default_stream(mx::Device::cpu);

@@ -15,8 +15,8 @@ const Checks checks("silu_mul");
 
 mx::array silu_mul(const mx::array& gate_up) {
   checks.rank("gate_up", gate_up, 2, "[T, 2 I]");
-  checks.dtype("gate_up", gate_up, {mx::float32});
-  checks.expect(gate_up.shape(1) % 2 == 0, "gate_up with an even last axis", describe(gate_up));
+  checks.dtype("gate_up", gate_up, mx::float32);
+  checks.expect(gate_up.shape(1) % 2 == 0, gate_up, "gate_up with an even last axis");
   return mx::array({gate_up.shape(0), gate_up.shape(1) / 2}, mx::float32,
                    std::make_shared<SiluMul>(mx::default_stream(mx::Device::cpu)), {gate_up});
 }
