@@ -109,8 +109,8 @@ def make_parser() -> ArgumentParser:
     pull.set_defaults(command=_pull)
     bench = commands.add_parser(
         "bench",
-        help="measure something that repeats from its seed",
-        description="Measure something that repeats from its seed.",
+        help="measure the page pool on random requests",
+        description="Measure the page pool on random requests that repeat from their seed.",
         allow_abbrev=False,
     )
     add_bench(bench)

@@ -45,14 +45,15 @@ def report_start(
         _SAMPLE_TOKENS,
         limits.max_model_len,
     )
-    settings = settings_of(config).items()
+    in_force = {"threads": device.threads, "max_model_len": limits.max_model_len}
+    settings = (settings_of(config) | in_force).items()
     log.info("settings: %s", " ".join(f"{name}={value}" for name, value in settings))
     if not config.http.api_keys and _is_public(config):
         log.warning("anyone who reaches %s can use this server: no --api-key", config.listen.host)
 
 
 def settings_of(config: ServeConfig) -> dict[str, object]:
-    """The effective settings by name; of keys only their number."""
+    """What was asked for, by name, defaults included; of keys only their number."""
     http, engine = asdict(config.http), asdict(config.engine)
     keys = http.pop("api_keys")
     settings = {

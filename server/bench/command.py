@@ -29,7 +29,7 @@ FRAGMENTATION_FLAGS = (
             Flag("--page-size", "tokens in a page", whole(1), "N", "16"),
             Flag(
                 "--bytes-per-token",
-                "K and V of one token in all layers, as `octavo serve` prints for a page",
+                "what `octavo serve` prints for a page, divided by the tokens in it",
                 whole(1),
                 "BYTES",
                 "46080",
@@ -48,8 +48,8 @@ def add_bench(parser: ArgumentParser) -> None:
         "fragmentation",
         help="unused slots in the last pages of sequences, at the worst moment of a random trace",
         usage="octavo bench fragmentation [flags]",
-        description="Unused slots in the last live pages over all slots in live pages, at the worst "
-        "moment of a random trace. Needs no model.",
+        description="Unused slots in the last pages of sequences over all slots in live pages, at the "
+        "worst moment of a random trace. Needs no model.",
         allow_abbrev=False,
     )
     add_flags(fragmentation, FRAGMENTATION_FLAGS)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -77,6 +78,8 @@ def test_the_start_tells_what_fits(plain: LiveServer) -> None:
 def test_the_start_tells_every_setting(plain: LiveServer) -> None:
     for setting in ("page_size=16", "max_num_seqs=64", "kv_dtype=float32", "grace_seconds=30"):
         assert setting in plain.log
+    for found_out in (r"\bthreads=\d+", r"\bmax_model_len=\d+"):
+        assert re.search(found_out, plain.log)
 
 
 def test_the_served_name_follows_the_flag_or_the_file(
