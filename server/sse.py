@@ -1,9 +1,9 @@
 """Server-sent events to one client, who may read slowly, or leave.
 
 A producer task turns the answer into events and puts them into a bounded buffer, so that nobody
-waits for this client; the response takes them out at the client's own speed. Where the buffer
-overflows, the request is aborted and the stream ends with an error event. A comment line goes out
-for every `keepalive_seconds` in which nothing else did.
+waits for this client; the response takes them out at the client's own speed. Where the buffer stays
+full, the request is aborted and the stream ends with an error event. A comment line goes out for
+every `keepalive_seconds` in which nothing else did.
 """
 
 import asyncio
@@ -32,34 +32,34 @@ HEADERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """`max_buffered_bytes` may wait for a client; `write_seconds` is the longest one write may
-    take before the connection is given up."""
+    """`max_buffered_bytes` may wait for a client, who has `full_seconds` to make room for more;
+    `write_seconds` is the longest one write may take before the connection is given up."""
 
     keepalive_seconds: float = 10.0
     max_buffered_bytes: int = 1024 * 1024
+    full_seconds: float = 5.0  # many choices with logprobs are megabytes in one step
     write_seconds: float = 60.0
 
 
 class EventBuffer:
-    """Bytes between one producer and one consumer."""
+    """Bytes between one producer and one consumer; an event larger than all of it goes alone."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, full_seconds: float) -> None:
         self._max_bytes = max_bytes
+        self._full_seconds = full_seconds
         self._waiting: list[bytes] = []
         self._size = 0
         self._closed = False
         self._quiet = False  # nothing came since the last look
         self._changed = asyncio.Event()
+        self._taken = asyncio.Event()
 
-    def put(self, data: bytes) -> None:
-        """Raises SlowReader where the consumer is too far behind."""
-        if self._closed:
-            return
-        if self._size + len(data) > self._max_bytes:
-            raise SlowReader(
-                f"The stream was not read: more than {self._max_bytes} bytes were waiting."
-            )
-        self._append(data)
+    async def put(self, data: bytes) -> None:
+        """Waits for room. Raises SlowReader where the consumer makes none in time."""
+        if not self._has_room(len(data)):
+            await self._wait_for_room(len(data))
+        if not self._closed:
+            self._append(data)
 
     def close(self, last: bytes = b"") -> None:
         """Nothing more will come but `last`, which finds room in any case."""
@@ -73,6 +73,7 @@ class EventBuffer:
         self._waiting.clear()
         self._closed = True
         self._changed.set()
+        self._taken.set()
         return was_open
 
     def keep_alive(self) -> None:
@@ -89,7 +90,23 @@ class EventBuffer:
         data = b"".join(self._waiting)
         self._waiting.clear()
         self._size = 0
+        self._taken.set()
         return data
+
+    def _has_room(self, size: int) -> bool:
+        return self._closed or not self._waiting or self._size + size <= self._max_bytes
+
+    async def _wait_for_room(self, size: int) -> None:
+        try:
+            async with asyncio.timeout(self._full_seconds):
+                while not self._has_room(size):
+                    self._taken.clear()
+                    await self._taken.wait()
+        except TimeoutError as error:
+            raise SlowReader(
+                f"The stream was not read: {self._size} bytes waited "
+                f"for more than {self._full_seconds:g} seconds."
+            ) from error
 
     def _append(self, data: bytes) -> None:
         self._waiting.append(data)
@@ -118,7 +135,7 @@ class EventStream(Response):
         self._close = close
         self._limits = limits
         self._record = record
-        self._buffer = EventBuffer(limits.max_buffered_bytes)
+        self._buffer = EventBuffer(limits.max_buffered_bytes, limits.full_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         tasks = [
@@ -140,7 +157,7 @@ class EventStream(Response):
     async def _produce(self) -> None:
         try:
             async for event in self._events:
-                self._buffer.put(event)
+                await self._buffer.put(event)
             self._buffer.close(DONE)
         except Exception as error:
             self._record.outcome = Outcome.FAILED

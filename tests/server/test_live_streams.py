@@ -17,6 +17,7 @@ from tests.support.http_app import MODEL, App, completion, make_app, on_socket, 
 from tests.support.raw_http import PATIENCE, RawConnection, connection
 
 SMALL = 64 * 1024
+PROMPT = "the quick brown fox " * 20
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def slow_reader_app(tokenizer: Tokenizer, write_seconds: float = 60.0) -> App:
     """Long answers, small buffers: a reader that stops is soon far behind."""
     engine = FakeEngine(tokenizer, max_model_len=100_000)
     engine.fallback = list(engine.fallback) * 500
-    limits = StreamLimits(max_buffered_bytes=SMALL, write_seconds=write_seconds)
+    limits = StreamLimits(max_buffered_bytes=SMALL, full_seconds=0.05, write_seconds=write_seconds)
     return make_app(tokenizer, engine, surroundings=Surroundings(stream_limits=limits))
 
 
@@ -133,6 +134,22 @@ async def test_a_reader_that_resumes_gets_its_text_and_a_clear_end(tokenizer: To
     whole = tokenizer.decode(app.engine.fallback, skip_special=True)
     assert text
     assert whole.startswith(text)
+
+
+@pytest.mark.parametrize("choices", [1, 16])
+async def test_a_burst_larger_than_the_buffer_reaches_who_reads(
+    tokenizer: Tokenizer, choices: int
+) -> None:
+    """An echoed prompt with logprobs is one large event a choice, all of them in one step."""
+    limits = StreamLimits(max_buffered_bytes=4096)
+    app = make_app(tokenizer, surroundings=Surroundings(stream_limits=limits))
+    asked = completion(prompt=PROMPT, stream=True, echo=True, logprobs=5, max_tokens=1, n=choices)
+    async with on_socket(app) as (host, port), httpx.AsyncClient(timeout=PATIENCE) as client:
+        answer = await client.post(f"http://{host}:{port}/v1/completions", json=asked)
+    events = read_events(answer.text)
+    assert len(answer.content) > choices * limits.max_buffered_bytes
+    assert events.done
+    assert all(events.finish_reasons(index)[-1] == "length" for index in range(choices))
 
 
 async def test_a_connection_that_takes_nothing_is_given_up(tokenizer: Tokenizer) -> None:
