@@ -1,11 +1,16 @@
 """Settings and fixtures that every test may use."""
 
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from server.model_store import resolve_model
+
+# A shell that runs the tests in the background lets its children ignore Ctrl-C: ours must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A shared machine stalls at times: how long an example takes proves nothing.
 settings.register_profile(

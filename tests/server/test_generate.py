@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.support.live_server import PATIENCE, live_server
+from tests.support.processes import piped, started
 from tests.support.tiny_gguf import tiny_gguf
 
 
@@ -111,18 +112,12 @@ def test_a_model_that_is_not_there_is_one_line() -> None:
 
 def test_ctrl_c_on_a_terminal_ends_cleanly(model: Path) -> None:
     terminal, inner = pty.openpty()
-    process = subprocess.Popen(
-        command(model, "--raw", "hello", "--max-tokens", "500"),
-        stdout=inner,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    generating = command(model, "--raw", "hello", "--max-tokens", "500")
+    with started(generating, stdout=inner) as process:
         os.close(inner)
         assert os.read(terminal, 1)  # the answer has begun
         process.send_signal(signal.SIGINT)
-        assert process.stderr
-        told = process.stderr.read()
+        told = piped(process.stderr).read()
         assert process.wait(PATIENCE) == 128 + signal.SIGINT
         os.close(terminal)
     assert told == "octavo: interrupted\n"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import piped, started
+
 PATIENCE = 60.0  # seconds; only a hang takes so long
 PULL = [sys.executable, "-m", "server", "pull"]
 
@@ -54,10 +56,7 @@ def test_a_signal_ends_pip_too_and_leaves_nothing(tmp_path: Path, number: signal
     with socket.create_server(("127.0.0.1", 0)) as index:
         index.settimeout(PATIENCE)
         url = f"http://127.0.0.1:{index.getsockname()[1]}/simple"
-        process = subprocess.Popen(
-            PULL, env=environment(tmp_path, url), stderr=subprocess.PIPE, text=True
-        )
-        with process:
+        with started(PULL, env=environment(tmp_path, url)) as process:
             connection, _ = index.accept()
             with connection:
                 connection.settimeout(PATIENCE)
@@ -65,6 +64,5 @@ def test_a_signal_ends_pip_too_and_leaves_nothing(tmp_path: Path, number: signal
                 assert process.wait(PATIENCE) == 128 + number
                 while connection.recv(4096):  # pip's request, and then the end of pip
                     pass
-            assert process.stderr
-            assert "Traceback" not in process.stderr.read()
+            assert "Traceback" not in piped(process.stderr).read()
     assert files_below(tmp_path) == {"lock"}

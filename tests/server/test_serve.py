@@ -16,8 +16,11 @@ import httpx
 import pytest
 
 from tests.support.live_server import PATIENCE, LiveServer, live_server
+from tests.support.processes import piped, started
 from tests.support.tiny_gguf import tiny_gguf
 from tests.support.tls_files import CERTIFICATE, KEY
+
+SERVE = [sys.executable, "-m", "server", "serve"]
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain(model: Path) -> Iterator[LiveServer]:
     """A server without flags."""
     with live_server(model) as server:
+        server.logged("settings:")
         yield server
 
 
@@ -47,6 +51,7 @@ def extreme(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
         *("--log-format", "json", "--log-prompts"),
     )
     with live_server(model, *flags) as server:
+        server.logged("settings:")
         yield server
 
 
@@ -182,7 +187,7 @@ def test_prompts_are_reused_unless_the_flag_forbids_it(
 
 def test_dense_attention_gives_the_same_text(plain: LiveServer, model: Path) -> None:
     with live_server(model, "--attention", "dense") as dense:
-        assert "attention=dense" in dense.log
+        assert "attention=dense" in dense.logged("settings:")
         assert ask(dense, "hello").json()["choices"] == ask(plain, "hello").json()["choices"]
 
 
@@ -191,7 +196,7 @@ def test_log_lines_are_json_and_hold_the_prompt_where_asked_for(
 ) -> None:
     assert ask(extreme, "the quick brown fox", "first").status_code == 200
     assert ask(plain, "the quick brown fox").status_code == 200
-    lines = [json.loads(line) for line in extreme.log.splitlines()]
+    lines = [json.loads(line) for line in extreme.logged("quick brown").splitlines()]
     assert any(line.get("prompt") == "the quick brown fox" for line in lines)
     assert "quick brown" not in plain.log
 
@@ -231,15 +236,9 @@ def ask_long(server: LiveServer) -> httpx.Response:
 
 def test_a_unix_socket_serves_and_is_gone_at_the_end(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "octavo.sock"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "server", "serve", "--model", str(model), "--uds", str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    with process:
-        assert process.stdout
-        assert process.stdout.readline() == f"Octavo serves tiny on unix:{path}\n"
+    command = [*SERVE, "--model", str(model), "--uds", str(path)]
+    with started(command, stderr=subprocess.DEVNULL) as process:
+        assert piped(process.stdout).readline() == f"Octavo serves tiny on unix:{path}\n"
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), timeout=PATIENCE) as client:
             assert client.get("http://octavo/health").status_code == 200
         process.terminate()
@@ -307,33 +306,18 @@ def test_a_gpu_that_is_not_there_is_one_line(model: Path) -> None:
 def test_a_signal_while_the_model_loads_ends_the_process(
     smollm2_path: Path, number: signal.Signals
 ) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "server", "serve", "--model", str(smollm2_path), "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stderr
-        assert "loading" in process.stderr.readline()
+    with started([*SERVE, "--model", str(smollm2_path), "--port", "0"]) as process:
+        assert "loading" in piped(process.stderr).readline()
         process.send_signal(number)
         code = process.wait(PATIENCE)
-        rest = process.stderr.read()
+        rest = piped(process.stderr).read()
     assert code in (128 + number, -number)  # the handler's, or the system's before it was there
     assert "Traceback" not in rest
 
 
 def test_a_second_signal_ends_the_process_at_once(model: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "server", "serve", "--model", str(model), "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdout
-        assert process.stderr
-        url = process.stdout.readline().split()[-1]
+    with started([*SERVE, "--model", str(model), "--port", "0"]) as process:
+        url = piped(process.stdout).readline().split()[-1]
         body = {
             "model": "tiny",
             "prompt": "a",
@@ -344,11 +328,11 @@ def test_a_second_signal_ends_the_process_at_once(model: Path) -> None:
         with httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=PATIENCE) as answer:
             assert answer.status_code == 200
             process.send_signal(signal.SIGTERM)
-            while "stopping" not in process.stderr.readline():
+            while "stopping" not in piped(process.stderr).readline():
                 pass
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 128 + signal.SIGTERM
-        assert "Traceback" not in process.stderr.read()
+        assert "Traceback" not in piped(process.stderr).read()
 
 
 def test_python_m_server_is_octavo() -> None:

@@ -4,12 +4,14 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.processes import piped, started
 
 PATIENCE = 120.0  # seconds that anything may take on a slow machine before it counts as hanging
 STARTED = re.compile(r"Octavo serves (\S+) on (\S+)")
@@ -21,14 +23,20 @@ class LiveServer:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
         self._log: list[str] = []
-        assert process.stderr
-        self._reader = threading.Thread(target=self._log.extend, args=(process.stderr,))
+        self._grown = threading.Condition()
+        self._reader = threading.Thread(target=self._read, args=(piped(process.stderr),))
         self._reader.start()
         self.model, self.url = self._wait_until_started()
 
     @property
     def log(self) -> str:
         return "".join(self._log)
+
+    def logged(self, text: str) -> str:
+        """The log, once it holds this text: a line may come after what it tells of."""
+        with self._grown:
+            assert self._grown.wait_for(lambda: text in self.log, PATIENCE), self.log
+        return self.log
 
     def client(self, **more: object) -> httpx.AsyncClient:
         limits = httpx.Limits(max_connections=None)
@@ -52,6 +60,16 @@ class LiveServer:
         self._reader.join(PATIENCE)
         return code
 
+    def kill(self) -> None:
+        self.process.kill()
+        self._reader.join(PATIENCE)
+
+    def _read(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            with self._grown:
+                self._log.append(line)
+                self._grown.notify_all()
+
     def _wait_until_started(self) -> tuple[str, str]:
         assert self.process.stdout
         for line in self.process.stdout:
@@ -66,14 +84,12 @@ class LiveServer:
 def live_server(model: Path, *flags: str) -> Iterator[LiveServer]:
     """A server that ends well: exit code 0 on SIGTERM, and no traceback in its log."""
     command = [sys.executable, "-m", "server", "serve", "--model", str(model), "--port", "0"]
-    with subprocess.Popen(
-        [*command, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with started([*command, *flags]) as process:
+        server = LiveServer(process)
         try:
-            server = LiveServer(process)
             yield server
             code = server.stop()
         finally:
-            process.kill()
+            server.kill()
     assert "Traceback" not in server.log, server.log
     assert code == 0, server.log
