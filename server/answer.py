@@ -14,6 +14,7 @@ from server.generation import Arrival, Generation
 from server.request_record import RequestRecord
 from server.schemas.usage import PromptTokensDetails, Usage
 from server.token_entry import TokenEntry
+from server.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class Answer:
         choices: Sequence[Choice],
         prompt_tokens: Sequence[int],
         record: RequestRecord,
+        workers: Workers,
     ) -> None:
         self._generation = generation
         self._choices = choices
@@ -42,13 +44,14 @@ class Answer:
         self._cached_tokens = [0] * len(prompt_tokens)
         self._num_open = len(choices)
         self._record = record
+        self._workers = workers
         self._record.prompt_tokens = sum(prompt_tokens)
 
     async def deltas(self) -> AsyncIterator[ChoiceDelta]:
         """What each event adds, until every choice is finished. Raises GenerationFailed and what
         ends the whole generation."""
         async for arrival in self._generation.events():
-            delta = self._advance(arrival)
+            delta = await self._advance(arrival)
             if delta is not None:
                 yield delta
             if self._num_open == 0:
@@ -80,7 +83,7 @@ class Answer:
     async def close(self) -> None:
         await self._generation.close()
 
-    def _advance(self, arrival: Arrival) -> ChoiceDelta | None:
+    async def _advance(self, arrival: Arrival) -> ChoiceDelta | None:
         event = arrival.event
         per_prompt = len(self._choices) // len(self._prompt_tokens)
         choice = self._choices[arrival.prompt_index * per_prompt + event.index]
@@ -92,7 +95,8 @@ class Answer:
             self._record.count_token(choice.index)
         cached = self._cached_tokens[arrival.prompt_index]
         self._cached_tokens[arrival.prompt_index] = max(cached, event.cached_tokens)
-        delta = choice.push(event)
+        echoed = len(event.prompt_logprobs or ())
+        delta = await self._workers.run_if_large(echoed, lambda: choice.push(event))
         if delta.finish_reason is not None:
             self._num_open -= 1
         if choice.stopped_by_text:

@@ -11,7 +11,7 @@ from server.chat_format import ChatFormat
 from server.chat_prompt import encode_chat
 from server.request_body import read_request
 from server.request_log import record_of
-from server.responding import answer_head, json_response, open_answer, stream, whole
+from server.responding import answer_head, open_answer, stream, whole, whole_response
 from server.sampling import check_stream_options, sampling_params, text_rules
 from server.schemas.chat import ChatRequest
 
@@ -37,7 +37,7 @@ async def create_chat_completion(request: Request) -> Response:
     if body.stream:
         return stream(context, request, answer, form)
     choices = await whole(request, answer)
-    return json_response(form.whole(choices, answer.usage))
+    return await whole_response(context, answer, form, choices)
 
 
 def _wants_logprobs(body: ChatRequest) -> bool:

@@ -13,7 +13,7 @@ from server.app_context import AppContext, context_of
 from server.completion_format import CompletionFormat
 from server.request_body import read_request
 from server.request_log import record_of
-from server.responding import answer_head, json_response, open_answer, stream, whole
+from server.responding import answer_head, open_answer, stream, whole, whole_response
 from server.sampling import check_stream_options, sampling_params, text_rules
 from server.schemas.completion import CompletionRequest
 from server.text_rules import Prompt
@@ -45,7 +45,7 @@ async def create_completion(request: Request) -> Response:
     if body.stream:
         return stream(context, request, answer, form)
     choices = _best(await whole(request, answer), n, best_of)
-    return json_response(form.whole(choices, answer.usage))
+    return await whole_response(context, answer, form, choices)
 
 
 def _counts(body: CompletionRequest) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -10,13 +11,14 @@ from engine.request import Request, SamplingParams
 from server.answer import Answer, FinishedChoice
 from server.answer_format import AnswerFormat, AnswerHead
 from server.app_context import AppContext
-from server.choice import Choice
+from server.choice import Choice, ChoiceDelta
 from server.disconnect import unless_disconnected
 from server.request_log import record_of
 from server.schemas.base import ResponseModel
 from server.schemas.sampling_fields import SamplingFields
 from server.sse import EventStream
 from server.text_rules import Prompt, TextRules
+from server.workers import Workers
 
 
 def answer_head(context: AppContext, prefix: str, fields: SamplingFields) -> AnswerHead:
@@ -57,7 +59,8 @@ def open_answer(  # noqa: PLR0913 - an answer has this many independent parts
         ids = [token_id for prompt in prompts for token_id in prompt.token_ids]
         record.prompt_text = context.tokenizer.decode(ids, skip_special=False)
     generation = context.active.open(requests)
-    return Answer(generation, choices, [len(prompt.token_ids) for prompt in prompts], record)
+    lengths = [len(prompt.token_ids) for prompt in prompts]
+    return Answer(generation, choices, lengths, record, context.workers)
 
 
 def stream(
@@ -65,7 +68,10 @@ def stream(
 ) -> EventStream:
     """The answer as server-sent events; the response owns the answer from here."""
     return EventStream(
-        _events(answer, form), answer.close, context.stream_limits, record_of(request)
+        _events(answer, form, context.workers),
+        answer.close,
+        context.stream_limits,
+        record_of(request),
     )
 
 
@@ -77,16 +83,31 @@ async def whole(request: HttpRequest, answer: Answer) -> list[FinishedChoice]:
         await answer.close()
 
 
+async def whole_response(
+    context: AppContext, answer: Answer, form: AnswerFormat, choices: Sequence[FinishedChoice]
+) -> Response:
+    """The answer in one piece. Raises Overloaded where a large one finds no room to be written."""
+    size = sum(len(choice.entries) for choice in choices)
+    return await context.workers.run_if_large(
+        size, lambda: json_response(form.whole(choices, answer.usage))
+    )
+
+
 def json_response(model: ResponseModel, status: int = 200) -> Response:
     return Response(model.model_dump_json(), status_code=status, media_type="application/json")
 
 
-async def _events(answer: Answer, form: AnswerFormat) -> AsyncIterator[bytes]:
+async def _events(answer: Answer, form: AnswerFormat, workers: Workers) -> AsyncIterator[bytes]:
     async for delta in answer.deltas():
-        for chunk in form.chunks(delta):
-            yield _event(chunk)
+        write = partial(_written, form, delta)
+        for event in await workers.run_if_large(len(delta.entries), write):
+            yield event
     if form.head.include_usage:
         yield _event(form.usage_chunk(answer.usage))
+
+
+def _written(form: AnswerFormat, delta: ChoiceDelta) -> list[bytes]:
+    return [_event(chunk) for chunk in form.chunks(delta)]
 
 
 def _event(chunk: ResponseModel) -> bytes:

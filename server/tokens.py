@@ -29,15 +29,20 @@ async def tokenize(request: Request) -> Response:
     )
     context.check_model(body.model)
     token_ids = await _token_ids(context, body)
-    texts = [context.tokenizer.token_text(i) for i in token_ids] if body.return_token_strs else None
-    return json_response(
-        TokenizeResponse(
-            count=len(token_ids),
-            max_model_len=context.engine.limits.max_model_len,
-            tokens=token_ids,
-            token_strs=texts,
+
+    def response() -> Response:
+        tokenizer = context.tokenizer
+        texts = [tokenizer.token_text(i) for i in token_ids] if body.return_token_strs else None
+        return json_response(
+            TokenizeResponse(
+                count=len(token_ids),
+                max_model_len=context.engine.limits.max_model_len,
+                tokens=token_ids,
+                token_strs=texts,
+            )
         )
-    )
+
+    return await context.workers.run_if_large(len(token_ids), response)
 
 
 @router.post("/detokenize")

@@ -9,6 +9,8 @@ from engine.errors import Overloaded
 
 T = TypeVar("T")
 
+INLINE_TOKENS = 256  # told with their log probabilities, about a millisecond's work
+
 
 class Workers:
     """At most `max_pending` calls wait or run; more are refused, so nothing piles up unseen."""
@@ -27,6 +29,10 @@ class Workers:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._pending -= 1
+
+    async def run_if_large(self, num_tokens: int, work: Callable[[], T]) -> T:
+        """`work()`, at once where it is about few tokens, else as `run` does."""
+        return work() if num_tokens <= INLINE_TOKENS else await self.run(work)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
