@@ -6,8 +6,12 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%|[KMGT]i?B|B)?", re.IGNORECASE)
+# As browsers write them: no path, no name of a user.
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+_DEFAULT_PORTS = MappingProxyType({"http": ":80", "https": ":443"})
 _UNITS = ("B", "KIB", "MIB", "GIB", "TIB")
 
 IntParser = Callable[[str], int]
@@ -95,6 +99,14 @@ def one_of(*words: str) -> Callable[[str], str]:
         return text.lower()
 
     return parse
+
+
+def origin(text: str) -> str:
+    """An origin as browsers send it, in lower case and without its scheme's own port; or "*"."""
+    found = text.strip().lower()
+    if found != "*" and not _ORIGIN.fullmatch(found):
+        raise ArgumentTypeError(f"{text!r} is no origin such as https://chat.example, and not *")
+    return found.removesuffix(_DEFAULT_PORTS.get(found.partition(":")[0], ""))
 
 
 def not_empty(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.config import AttentionKind, Device, KVDtype
 from server.config import LogFormat
-from server.flag_values import memory_size, not_empty, number, one_of, size, whole
+from server.flag_values import memory_size, not_empty, number, one_of, origin, size, whole
 from server.model_store import DEFAULT_MODEL, aliases
 
 
@@ -223,7 +223,7 @@ HTTP = FlagGroup(
         Flag(
             "--cors-origin",
             "let pages of this origin call the server, or * for all; may be given several times",
-            not_empty,
+            origin,
             "ORIGIN",
             repeats=True,
         ),

@@ -13,7 +13,9 @@ MAX_INT32 = 2**31 - 1
 Stop = Annotated[str, Field(min_length=1, max_length=4096)]
 TokenId = Annotated[int, Field(ge=0, le=MAX_INT32)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
-TokenKey = Annotated[str, Field(pattern="^[0-9]{1,9}$")]
+# One spelling for each id: "05" beside "5" would be the same token twice.
+TOKEN_KEY = "^(0|[1-9][0-9]{0,8})$"
+TokenKey = Annotated[str, Field(pattern=TOKEN_KEY)]
 
 
 class StreamOptions(RequestModel):
@@ -59,7 +61,7 @@ class SamplingFields(RequestModel):
             Field(
                 max_length=300,
                 fail_fast=True,
-                json_schema_extra={"propertyNames": {"pattern": "^[0-9]{1,9}$"}},
+                json_schema_extra={"propertyNames": {"pattern": TOKEN_KEY}},
             ),
         ]
         | None

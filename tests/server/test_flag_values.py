@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.flag_values import memory_size, not_empty, number, one_of, size, whole
+from server.flag_values import memory_size, not_empty, number, one_of, origin, size, whole
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,36 @@ def test_words_are_read_in_any_case() -> None:
 def test_nothing_is_not_a_name() -> None:
     with pytest.raises(ArgumentTypeError, match="must not be empty"):
         not_empty(" ")
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("*", "*"),
+        ("https://Chat.Example", "https://chat.example"),
+        ("https://chat.example:443", "https://chat.example"),
+        ("http://localhost:3000", "http://localhost:3000"),
+        ("http://[::1]:80", "http://[::1]"),
+        ("chrome-extension://abcdef", "chrome-extension://abcdef"),
+    ],
+)
+def test_an_origin_is_spelled_as_browsers_send_it(text: str, sent: str) -> None:
+    assert origin(text) == sent
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "chat.example",
+        "https://",
+        "https://a.example/",
+        "https://a.example/x",
+        "https://*.a",
+    ],
+)
+def test_an_origin_that_no_browser_sends_is_refused(text: str) -> None:
+    """Case F09: it would be taken and change nothing."""
+    with pytest.raises(ArgumentTypeError, match="no origin"):
+        origin(text)

@@ -152,7 +152,7 @@ BAD_VALUES = {
     "--served-model-name": [""],
     "--api-key": [""],
     "--api-key-file": ["/no/such/file"],
-    "--cors-origin": [""],
+    "--cors-origin": ["", "chat.example", "https://chat.example/", "https://*.example"],
     "--max-body-size": ["0", "-1", "abc", "50%"],
     "--request-timeout": ["0", "-1", "abc", "nan"],
     "--keepalive": ["0", "-1", "abc"],
