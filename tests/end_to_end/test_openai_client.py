@@ -175,6 +175,36 @@ async def test_each_in_a_batch_keeps_its_own_settings(
             assert told[5] == greedy[: greedy.index(greedy[4:6])]
 
 
+async def test_refused_schemas_and_changed_logits_leave_the_plain_rows_alone(
+    client: openai.OpenAI, server: LiveServer
+) -> None:
+    """Case C03: rows with a bias, with penalties and with neither end at different times."""
+    settings = [
+        {"max_tokens": 16},
+        {"max_tokens": 4, "logit_bias": {"70": 100}},
+        {"max_tokens": 9, "presence_penalty": 2, "extra_body": {"repetition_penalty": 1.5}},
+        {"max_tokens": 12},
+    ]
+    alone = [complete(client, **own).choices[0].text for own in settings]
+    async with crowd(server) as clients:
+
+        async def refused() -> str | None:
+            with pytest.raises(openai.BadRequestError) as caught:
+                await clients.chat.completions.create(
+                    model="tiny", messages=MESSAGES, response_format={"type": "json_object"}
+                )
+            return caught.value.param
+
+        async def answered(own: dict[str, object]) -> str:
+            values = {"model": "tiny", "prompt": "the quick", "temperature": 0} | own
+            return (await clients.completions.create(**values)).choices[0].text
+
+        for _ in range(5):
+            field, *together = await asyncio.gather(refused(), *map(answered, settings))
+            assert field == "response_format"
+            assert together == alone
+
+
 def test_a_biased_token_is_every_token(client: openai.OpenAI) -> None:
     """Case A15."""
     answer = complete(client, logit_bias={"70": 100}, logprobs=0, max_tokens=4)

@@ -212,6 +212,7 @@ async def test_a_live_request_id_cannot_be_used_twice() -> None:
 
 
 async def test_a_failed_step_ends_its_requests_and_the_loop_lives() -> None:
+    """Case C12: a fault that happens once."""
     async with running(fail_on({2})) as loop:
         events = await collect(loop.submit(request("a")))
         assert events[-1].finish_reason is FinishReason.ERROR
@@ -222,6 +223,7 @@ async def test_a_failed_step_ends_its_requests_and_the_loop_lives() -> None:
 
 
 async def test_steps_that_fail_again_and_again_end_everything() -> None:
+    """Case C12: a fault that stays."""
     async with running(fail_on(set(range(1, 100)))) as loop:
         streams = [loop.submit(request(str(i), i)) for i in range(8)]  # 4 run, 4 wait
         for stream in streams:

@@ -65,6 +65,7 @@ def test_the_order_of_the_tokens_matters() -> None:
 
 
 def test_tokens_whose_hashes_collide_are_another_text() -> None:
+    """Case D06."""
     assert hash((1, 2)) == hash((1 + HASH_MODULUS, 2))
     index = PrefixIndex()
     index.insert(ROOT, [1, 2], 7)

@@ -37,6 +37,7 @@ async def test_cached_prompt_tokens_are_told(client: httpx.AsyncClient, app: App
 
 
 async def test_the_leading_space_of_an_answer_stays(client: httpx.AsyncClient, app: App) -> None:
+    """Case B05."""
     app.engine.script("Hello,", " world")
     assert (await post(client, prompt="Hello,")).json()["choices"][0]["text"] == " world"
 

@@ -61,6 +61,7 @@ def test_a_character_over_several_tokens_comes_whole(name: str, text: str) -> No
 
 @each_family
 def test_a_leading_space_after_a_prompt_stays(name: str) -> None:
+    """Case B05."""
     tokenizer = TOKENIZERS[name]
     prompt = tokenizer.encode("the", add_special=True, parse_special=False)
     ids = [i for i in range(tokenizer.vocab_size) if tokenizer.token_bytes(i) == b" the"]

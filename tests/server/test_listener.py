@@ -21,6 +21,7 @@ def test_port_0_takes_a_free_port_and_tells_it() -> None:
 @pytest.mark.parametrize("first", ["127.0.0.1", "0.0.0.0"])
 @pytest.mark.parametrize("second", ["127.0.0.1", "0.0.0.0", "localhost"])
 def test_a_port_is_never_shared(first: str, second: str) -> None:
+    """Case F02."""
     taken = listen(ListenConfig(first, 0))
     port = taken.socket.getsockname()[1]
     with pytest.raises(ListenError, match=rf"{second}:{port} is already in use"):

@@ -255,6 +255,7 @@ def test_tls_serves_https(model: Path) -> None:
 
 
 def test_a_taken_port_is_noticed_before_the_model_is_looked_for() -> None:
+    """Case F02."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = run("serve", "--model", "/no/such/model", "--port", port)
@@ -283,6 +284,7 @@ def broken_models(folder: Path) -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", ["cut.gguf", "text.gguf", "empty", "absent"])
 def test_a_model_that_cannot_be_loaded_is_one_line_and_code_2(tmp_path: Path, name: str) -> None:
+    """Cases E06 and E08."""
     path = broken_models(tmp_path)[name]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -306,6 +308,7 @@ def test_a_gpu_that_is_not_there_is_one_line(model: Path) -> None:
 def test_a_signal_while_the_model_loads_ends_the_process(
     smollm2_path: Path, number: signal.Signals
 ) -> None:
+    """Case F08."""
     with started([*SERVE, "--model", str(smollm2_path), "--port", "0"]) as process:
         assert "loading" in piped(process.stderr).readline()
         process.send_signal(number)
@@ -316,6 +319,7 @@ def test_a_signal_while_the_model_loads_ends_the_process(
 
 
 def test_a_second_signal_ends_the_process_at_once(model: Path) -> None:
+    """Case F08."""
     with started([*SERVE, "--model", str(model), "--port", "0"]) as process:
         url = piped(process.stdout).readline().split()[-1]
         body = {

@@ -106,6 +106,7 @@ async def serving(
 async def test_while_the_model_loads_every_request_is_answered_at_once(
     tokenizer: Tokenizer,
 ) -> None:
+    """Case E08."""
     async with running() as service:
         for path in ("/health", "/v1/models", "/v1/completions"):
             answer = await service.client.post(path, json={})
@@ -120,6 +121,7 @@ async def test_while_the_model_loads_every_request_is_answered_at_once(
 
 
 async def test_a_model_that_cannot_be_loaded_ends_the_server_and_frees_the_port() -> None:
+    """Case E08."""
     async with running() as service:
         await service.client.get("/livez")
         service.loading.set_exception(ModelError("x: no such file"))
@@ -143,6 +145,7 @@ async def test_an_idle_server_ends_well_on_every_signal_to_stop(
 async def test_running_requests_end_in_peace_while_new_ones_are_refused(
     tokenizer: Tokenizer,
 ) -> None:
+    """Case F08."""
     engine = EndingEngine(tokenizer)
     engine.pause()
     async with serving(engine, tokenizer) as service:
@@ -164,6 +167,7 @@ async def test_running_requests_end_in_peace_while_new_ones_are_refused(
 
 
 async def test_a_request_that_outlasts_the_grace_is_told_so(tokenizer: Tokenizer) -> None:
+    """Case F08."""
     engine = EndingEngine(tokenizer)
     engine.pause()
     async with serving(engine, tokenizer, SHORT_GRACE) as service:
@@ -178,6 +182,7 @@ async def test_a_request_that_outlasts_the_grace_is_told_so(tokenizer: Tokenizer
 
 
 async def test_an_idle_connection_does_not_hold_the_end_up(tokenizer: Tokenizer) -> None:
+    """Case F08."""
     async with serving(EndingEngine(tokenizer), tokenizer) as service:
         _, writer = await asyncio.open_connection(*service.address)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -186,6 +191,7 @@ async def test_an_idle_connection_does_not_hold_the_end_up(tokenizer: Tokenizer)
 
 
 async def test_a_dead_engine_ends_the_server_with_a_fault(tokenizer: Tokenizer) -> None:
+    """Case C12: a supervisor sees it."""
     engine = EndingEngine(tokenizer)
     async with serving(engine, tokenizer) as service:
         engine.die()

@@ -70,6 +70,7 @@ def test_a_text_is_encoded_and_decoded_as_transformers_does(
 
 
 def test_spaces_are_not_cleaned_up_though_the_folder_asks_for_it(folder: Path) -> None:
+    """Case B05."""
     edit(folder, "tokenizer_config.json", clean_up_tokenization_spaces=True)
     tokenizer = load_tokenizer(folder)
     ids = tokenizer.encode("don 't , x .", add_special=False, parse_special=False)

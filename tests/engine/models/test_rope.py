@@ -18,6 +18,7 @@ PLAIN = Rope(64, 10000.0)
 
 @pytest.mark.parametrize("record", load_rope_records(), ids=lambda r: str(r.config))
 def test_every_spelling_of_a_config_gives_the_frequencies_of_transformers(record):
+    """Case E04."""
     rope = parse_rope(Fields(record.config, "config.json"), head_dim=64)
     assert rope.inverse_frequencies() == pytest.approx(record.inverse_frequencies, rel=1e-5)
     assert rope.attention_factor() == pytest.approx(record.attention_factor, rel=1e-5)
@@ -75,6 +76,7 @@ def test_divisors_from_the_file_divide_one_frequency_each():
     ],
 )
 def test_the_context_is_what_the_scaling_extends_it_to(scaling, context):
+    """Case E04."""
     assert Rope(64, 10000.0, scaling).extended_context(2048) == context
 
 
