@@ -84,6 +84,6 @@ $(VENV)/.octavo-built: $(VENV)/.octavo-tools $(SOURCES)
 	@touch $@
 
 $(VENV)/.octavo-tested: pyproject.toml | $(VENV)/.octavo-built
-	@echo "Installing the test tools"
+	@echo "Installing the test tools; the first time this takes a minute or two"
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(INSTALL) -e '.[test]'
 	@touch $@
