@@ -1,26 +1,13 @@
-"""The command `octavo`: reads the command line and calls what does the work."""
+"""The command `octavo`: from a command line to an exit code, whatever ends the process."""
 
 import logging
 import os
 import signal
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
-
-from engine.errors import InvalidRequest, ModelError
-from server.bench.command import add_bench
-from server.errors import GenerationFailed
-from server.flag_reading import FlagError, serve_config
-from server.flags import GENERATE_FLAGS, SERVE_FLAGS, add_flags
-from server.machine import this_machine
-from server.model_store import DEFAULT_MODEL, aliases, pull_model
-from server.version import version
-
-FAILED = 1
-USAGE_ERROR = 2  # also for a model that cannot be loaded
 
 
 def run() -> NoReturn:
@@ -32,21 +19,13 @@ def run() -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 done, 1 failed, 2 wrong usage or a model that cannot be loaded."""
-    parser = make_parser()
-    flags = parser.parse_args(arguments)
-    command: Callable[[Namespace], int] = flags.command
+    """Returns the exit code of the command, or 130 where Ctrl-C ended it."""
     try:
         with _exit_on_sigterm():
-            return command(flags)
-    except FlagError as error:
-        parser.error(str(error))
-    except (ModelError, InvalidRequest) as error:
-        print(f"octavo: {error}", file=sys.stderr)
-        return USAGE_ERROR
-    except GenerationFailed as error:
-        print(f"octavo: {error}", file=sys.stderr)
-        return FAILED
+            # The import takes a while, in which Ctrl-C may come as well.
+            from server.commands import run_command  # noqa: PLC0415
+
+            return run_command(arguments)
     except KeyboardInterrupt:
         print("octavo: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -64,87 +43,3 @@ def _exit_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def make_parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="octavo",
-        description="Serve language models on MLX, many clients at once, over the OpenAI API.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"octavo {version()}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    serve = commands.add_parser(
-        "serve",
-        help="serve a model over HTTP",
-        usage="octavo serve [flags]",
-        description="Serve a model over HTTP.",
-        allow_abbrev=False,
-    )
-    add_flags(serve, SERVE_FLAGS)
-    serve.set_defaults(command=_serve)
-    generate = commands.add_parser(
-        "generate",
-        help="answer one prompt on the terminal",
-        usage="octavo generate [flags] prompt",
-        description="Answer one prompt on the terminal.",
-        allow_abbrev=False,
-    )
-    generate.add_argument("prompt", help="the prompt; - reads it from the standard input")
-    add_flags(generate, GENERATE_FLAGS)
-    generate.set_defaults(command=_generate)
-    pull = commands.add_parser(
-        "pull",
-        help="fetch a model and print where it lies",
-        description="Fetch a model and print where it lies.",
-        allow_abbrev=False,
-    )
-    pull.add_argument(
-        "name",
-        nargs="?",
-        default=DEFAULT_MODEL,
-        help=f"an alias ({', '.join(aliases())}) or a Hugging Face repository id "
-        f"(default: {DEFAULT_MODEL})",
-    )
-    pull.set_defaults(command=_pull)
-    bench = commands.add_parser(
-        "bench",
-        help="measure the page pool on random requests",
-        description="Measure the page pool on random requests that repeat from their seed.",
-        allow_abbrev=False,
-    )
-    add_bench(bench)
-    doctor = commands.add_parser(
-        "doctor",
-        help="check this machine and this installation",
-        description="Check this machine and this installation.",
-        allow_abbrev=False,
-    )
-    doctor.set_defaults(command=_doctor)
-    return parser
-
-
-# The commands import what they need: MLX and the HTTP stack take a second that --help need not wait.
-
-
-def _serve(flags: Namespace) -> int:
-    from server.serve import serve  # noqa: PLC0415
-
-    return serve(serve_config(flags, os.environ, this_machine()))
-
-
-def _generate(flags: Namespace) -> int:
-    from server.generate import generate  # noqa: PLC0415
-
-    return generate(flags)
-
-
-def _pull(flags: Namespace) -> int:
-    print(pull_model(flags.name).path)
-    return 0
-
-
-def _doctor(_: Namespace) -> int:
-    from server.doctor import examine, findings  # noqa: PLC0415
-
-    return examine(findings())
