@@ -1,7 +1,10 @@
-"""The app in front of the app: while the model loads, it answers in the place of the other."""
+"""The app in front of the app: it answers in the place of the other while the model loads, and
+where the end of the server cuts a request off."""
+
+import asyncio
 
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import Overloaded
 from server.error_response import error_response
@@ -20,7 +23,20 @@ class LoadingApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = self._app or _answer(scope["path"])
-        await answer(scope, receive, send)
+        started = False
+
+        async def watch(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await answer(scope, receive, watch)
+        except asyncio.CancelledError:
+            # The server ends, and this client still sends its request or does not read its answer.
+            if not started:
+                refusal = Overloaded("The server is shutting down.", _RETRY_AFTER)
+                await error_response(refusal)(scope, receive, send)
 
 
 def _answer(path: str) -> Response:
