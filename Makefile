@@ -58,7 +58,7 @@ parity: test-tools ## compare with transformers, live (installs torch into .venv
 	@$(PY) tests/parity/record.py --check
 
 openapi: test-tools ## rewrite openapi.yaml from the app
-	@$(PY) -m server.openapi openapi.yaml
+	@$(PY) -m server.contract.openapi openapi.yaml
 
 readme: test-tools ## rewrite the table of flags in README.md
 	@$(PY) -m tests.support.readme

@@ -11,7 +11,7 @@ from server.errors import GenerationFailed
 from server.flag_reading import FlagError, serve_config
 from server.flags import GENERATE_FLAGS, SERVE_FLAGS, add_flags
 from server.machine import this_machine
-from server.model_store import DEFAULT_MODEL, aliases, pull_model
+from server.store.model_store import DEFAULT_MODEL, aliases, pull_model
 from server.version import version
 
 FAILED = 1

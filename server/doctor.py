@@ -9,7 +9,7 @@ from engine.errors import ModelError
 from server.config import ListenConfig
 from server.listener import ListenError, listen
 from server.machine import available_memory
-from server.model_store import DEFAULT_MODEL, cache_folder, is_fetched
+from server.store.model_store import DEFAULT_MODEL, cache_folder, is_fetched
 from server.version import version
 
 _BROKEN_KERNEL = "octavo serves without this kernel, slower; please report these lines"

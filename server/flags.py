@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.config import AttentionKind, Device, KVDtype
 from server.config import LogFormat
 from server.flag_values import memory_size, not_empty, number, one_of, origin, size, whole
-from server.model_store import DEFAULT_MODEL, aliases
+from server.store.model_store import DEFAULT_MODEL, aliases
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,17 @@ from engine.engine_loop import EngineLoop
 from engine.engine_stats import StepReport
 from engine.request import Request, SamplingParams
 from engine.token_event import FinishReason, TokenEvent
-from server.chat_template import render_chat
 from server.config import LogConfig
-from server.detokenizer import Detokenizer
 from server.errors import GenerationFailed
 from server.flag_reading import device_of, engine_config
 from server.logs import configure_logging
 from server.machine import this_machine
-from server.model_store import resolve_model
-from server.stop_strings import StopStrings
-from server.tokenizer import Tokenizer
-from server.tokenizer_loading import load_tokenizer
+from server.store.model_store import resolve_model
+from server.text.chat_template import render_chat
+from server.text.detokenizer import Detokenizer
+from server.text.stop_strings import StopStrings
+from server.text.tokenizer import Tokenizer
+from server.text.tokenizer_loading import load_tokenizer
 
 
 def generate(flags: Namespace) -> int:

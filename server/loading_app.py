@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import Overloaded
-from server.error_response import error_response
+from server.api.error_response import error_response
 
 _RETRY_AFTER = 5  # seconds
 

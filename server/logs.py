@@ -6,8 +6,8 @@ import sys
 import time
 from typing import TextIO
 
+from server.api.request_record import RequestRecord
 from server.config import LogConfig, LogFormat
-from server.request_record import RequestRecord
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

@@ -8,14 +8,14 @@ from functools import partial
 
 from engine.build import build_engine
 from engine.device import report_device, select_device
+from server.api.metrics import Metrics
 from server.config import ServeConfig
 from server.listener import ListenError, listen
 from server.logs import configure_logging
-from server.metrics import Metrics
-from server.model_store import ModelSource, resolve_model
 from server.service import FAILED, Loaded, Service
 from server.start_report import report_start
-from server.tokenizer_loading import load_tokenizer
+from server.store.model_store import ModelSource, resolve_model
+from server.text.tokenizer_loading import load_tokenizer
 
 log = logging.getLogger(__name__)
 

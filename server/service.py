@@ -10,14 +10,14 @@ from typing import Protocol
 import uvicorn
 from fastapi import FastAPI
 
-from server.app import active_requests, create_app
+from server.api.app import active_requests, create_app
+from server.api.engine_client import EngineClient
+from server.api.metrics import Metrics
 from server.config import ServeConfig
-from server.engine_client import EngineClient
 from server.listener import Listener
 from server.loading_app import LoadingApp
-from server.metrics import Metrics
 from server.stop_request import StopRequest
-from server.tokenizer import Tokenizer
+from server.text.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.device import DeviceReport
 from engine.engine_stats import EngineLimits, EngineStats
 from server.config import ServeConfig
-from server.model_store import ModelSource
+from server.store.model_store import ModelSource
 from server.version import version
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from server.model_store import resolve_model
+from server.store.model_store import resolve_model
 
 # A shell that runs the tests in the background lets its children ignore Ctrl-C: ours must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

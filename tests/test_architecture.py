@@ -100,11 +100,11 @@ def test_all_packages_are_looked_at() -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("server/app.py", "import mlx.core as mx"),
-        ("server/app.py", "from metal import linear"),
-        ("server/app.py", "def late():\n    import mlx"),
-        ("server/app.py", "from engine.build import build_engine"),
-        ("server/app.py", "from engine import models"),
+        ("server/api/app.py", "import mlx.core as mx"),
+        ("server/api/app.py", "from metal import linear"),
+        ("server/api/app.py", "def late():\n    import mlx"),
+        ("server/api/app.py", "from engine.build import build_engine"),
+        ("server/api/app.py", "from engine import models"),
         ("server/serve.py", "import mlx"),
         ("engine/scheduler.py", "import mlx.core as mx"),
         ("engine/scheduler.py", "import numpy"),
@@ -119,7 +119,7 @@ def test_all_packages_are_looked_at() -> None:
         ("engine/models/llama.py", "from ..engine_loop import EngineLoop"),
         ("engine/models/llama.py", "import metal"),
         ("engine/engine_loop.py", "import metal"),
-        ("engine/engine_loop.py", "from server import app"),
+        ("engine/engine_loop.py", "from server.api import app"),
         ("metal/ops.py", "from engine.errors import EngineError"),
         ("metal/ops.py", "import server"),
     ],
@@ -131,7 +131,7 @@ def test_an_import_outwards_is_a_complaint(path: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("server/app.py", "from engine.errors import EngineError\nimport fastapi"),
+        ("server/api/app.py", "from engine.errors import EngineError\nimport fastapi"),
         ("server/serve.py", "from engine.build import build_engine"),
         (
             "engine/scheduler.py",

@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _stored_smollm2() -> Path:
-    from server.model_store import resolve_model  # noqa: PLC0415 - only without --smollm2
+    from server.store.model_store import resolve_model  # noqa: PLC0415 - only without --smollm2
 
     return resolve_model("smollm2").path
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from server.tokenizer import Tokenizer
+from server.text.tokenizer import Tokenizer
 from tests.support.http_app import App, in_memory, make_app, tiny_tokenizer
 
 

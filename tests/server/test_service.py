@@ -14,11 +14,11 @@ import pytest
 from engine.config import Device, EngineConfig
 from engine.engine_stats import EngineStatus
 from engine.errors import ModelError
+from server.api.metrics import Metrics
 from server.config import ListenConfig, LogConfig, ServeConfig, ServerConfig
 from server.listener import listen
-from server.metrics import Metrics
 from server.service import Loaded, Service
-from server.tokenizer import Tokenizer
+from server.text.tokenizer import Tokenizer
 from tests.support.fake_engine import FakeEngine
 
 PATIENCE = 30.0  # seconds; only a hang takes so long

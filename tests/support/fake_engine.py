@@ -18,7 +18,7 @@ from engine.pool_snapshot import PoolSnapshot
 from engine.request import Request
 from engine.request_check import check_request
 from engine.token_event import FinishReason, TokenEvent, TokenLogprob
-from server.tokenizer import Tokenizer
+from server.text.tokenizer import Tokenizer
 
 WORDS = " quick brown fox the page hello world answer of question and in is to"
 EMPTY_STATS = EngineStats(

@@ -3,7 +3,7 @@
 import json
 import threading
 
-from server.tokenizer import Tokenizer, TokenizerSource
+from server.text.tokenizer import Tokenizer, TokenizerSource
 from tests.support.raw_http import PATIENCE
 from tests.support.tokenizer_families import family_json
 

@@ -11,11 +11,11 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from server.app import Surroundings, create_app
+from server.api.app import Surroundings, create_app
+from server.api.metrics import Metrics
 from server.config import ServerConfig
-from server.metrics import Metrics
-from server.tokenizer import Tokenizer
-from server.tokenizer_loading import load_tokenizer
+from server.text.tokenizer import Tokenizer
+from server.text.tokenizer_loading import load_tokenizer
 from tests.support.fake_engine import FakeEngine
 from tests.support.tiny_tokenizer import write_tokenizer
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import regex
 
-from server.token_pieces import byte_level_alphabet
+from server.text.token_pieces import byte_level_alphabet
 
 GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 

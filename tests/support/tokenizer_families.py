@@ -9,7 +9,7 @@ mistral       SentencePiece whose first word alone gets the space (newer Mistral
 import json
 from collections.abc import Sequence
 
-from server.tokenizer import Tokenizer, TokenizerSource
+from server.text.tokenizer import Tokenizer, TokenizerSource
 from tests.support.tiny_tokenizer import byte_symbols, merges
 
 Json = dict[str, object]

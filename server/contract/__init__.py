@@ -1,0 +1,1 @@
+"""openapi.yaml: what every operation takes and gives, from one table."""

@@ -1,0 +1,1 @@
+"""Where models come from: aliases, files, folders, packages, the hub."""
