@@ -46,7 +46,7 @@ void Embedding::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
 }
 
 void Embedding::eval_gpu(const std::vector<mx::array>&, mx::array&) {
-  no_metal_kernel("embedding");
+  refuse_gpu("embedding");
 }
 
 void QuantizedEmbedding::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
@@ -71,7 +71,7 @@ void QuantizedEmbedding::eval_cpu(const std::vector<mx::array>& inputs, mx::arra
 }
 
 void QuantizedEmbedding::eval_gpu(const std::vector<mx::array>&, mx::array&) {
-  no_metal_kernel("embedding");
+  refuse_gpu("embedding");
 }
 
 }  // namespace octavo

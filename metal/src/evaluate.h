@@ -38,8 +38,8 @@ void dispatch_kernel(mx::Stream stream, void (*kernel)(const Args&, int64_t, int
   });
 }
 
-[[noreturn]] inline void no_metal_kernel(const char* op) {
-  throw std::runtime_error(std::string("[") + op + "] no Metal kernel yet: evaluate it on the CPU stream");
+[[noreturn]] inline void refuse_gpu(const char* op) {
+  throw std::runtime_error(std::string("[") + op + "] runs on the CPU only");
 }
 
 }  // namespace octavo

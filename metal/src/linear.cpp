@@ -46,7 +46,7 @@ void Linear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
 }
 
 void Linear::eval_gpu(const std::vector<mx::array>&, mx::array&) {
-  no_metal_kernel("linear");
+  refuse_gpu("linear");
 }
 
 }  // namespace octavo

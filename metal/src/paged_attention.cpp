@@ -1,6 +1,7 @@
 #include "paged_attention.h"
 
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "checks.h"
@@ -20,10 +21,10 @@ void attend(cpu::Attention args, size_t out_bytes) {
   const cpu::Kernels& kernels = cpu::kernels();
   cpu::ThreadPool& pool = cpu::thread_pool();
   cpu::AttentionPlan plan = cpu::plan_attention(args, pool.num_threads());
-  std::vector<float> partials(plan.partial_floats);
+  auto partials = std::make_unique_for_overwrite<float[]>(plan.partial_floats);
   args.units = plan.units.data();
   args.merges = plan.merges.data();
-  args.partials = partials.data();
+  args.partials = partials.get();
   if (plan.covered_tokens < args.num_tokens) {
     std::memset(args.out, 0, out_bytes);
   }

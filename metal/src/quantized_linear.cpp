@@ -53,7 +53,7 @@ void QuantizedLinear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& 
 }
 
 void QuantizedLinear::eval_gpu(const std::vector<mx::array>&, mx::array&) {
-  no_metal_kernel("quantized_linear");
+  refuse_gpu("quantized_linear");
 }
 
 }  // namespace octavo

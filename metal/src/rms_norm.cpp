@@ -51,7 +51,7 @@ void RMSNorm::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
 }
 
 void RMSNorm::eval_gpu(const std::vector<mx::array>&, mx::array&) {
-  no_metal_kernel("rms_norm");
+  refuse_gpu("rms_norm");
 }
 
 }  // namespace octavo

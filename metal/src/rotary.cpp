@@ -47,7 +47,7 @@ void Rotary::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
 }
 
 void Rotary::eval_gpu(const std::vector<mx::array>&, mx::array&) {
-  no_metal_kernel("rotary");
+  refuse_gpu("rotary");
 }
 
 }  // namespace octavo

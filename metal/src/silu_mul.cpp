@@ -34,7 +34,7 @@ void SiluMul::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
 }
 
 void SiluMul::eval_gpu(const std::vector<mx::array>&, mx::array&) {
-  no_metal_kernel("silu_mul");
+  refuse_gpu("silu_mul");
 }
 
 }  // namespace octavo

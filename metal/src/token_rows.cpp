@@ -19,7 +19,7 @@ bool rows_are_contiguous(const mx::array& x) {
   return true;
 }
 
-// Copies elements one by one: rare, and only for inputs as small as one step's tokens.
+// One element at a time: a step's arrays and packed weights are row-contiguous or have contiguous rows.
 void copy_strided(const char* from, char* to, const mx::Shape& shape, const mx::Strides& strides, size_t itemsize) {
   size_t count = 1;
   for (int size : shape) {

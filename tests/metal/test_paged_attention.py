@@ -177,6 +177,21 @@ def test_a_nan_among_the_seen_tokens_is_not_hidden() -> None:
     assert np.isfinite(result[0, 2:]).all()
 
 
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("context", [1, 17, 300])
+def test_a_row_that_sees_only_nan_gives_nan(context: int) -> None:
+    batch = batches.make(Shape(((context, 1),)))
+    lost = Batch(
+        mx.full(batch.q.shape, float("nan")),
+        batch.key_pages,
+        batch.value_pages,
+        batch.block_table,
+        batch.context_lens,
+        batch.query_start_locs,
+    )
+    assert mx.all(mx.isnan(lost.attend()))
+
+
 def test_strided_queries_are_read_in_their_order() -> None:
     batch = batches.make(Shape(((40, 6),)))
     turned = mx.contiguous(batch.q.transpose(2, 0, 1)).transpose(1, 2, 0)

@@ -5,11 +5,11 @@
 // nothing else, so a row's numbers do not depend on which rows stand beside it.
 #pragma once
 
+#include "cpu/attention_rows.h"
 #include "cpu/register_block.h"
 #include "cpu/token_tile.h"
 #include "cpu/transpose.h"
 #include "cpu/vector_math.h"
-#include "page_index.h"
 
 namespace octavo::cpu::OCTAVO_LEVEL {
 namespace {
@@ -27,10 +27,10 @@ inline int clamp(int x, int low, int high) { return x < low ? low : x > high ? h
 
 struct AttentionBlock {
   const Attention& a;
-  const AttentionUnit& unit;
+  AttentionRows at;
   int rows;
   int head_dim;
-  int width;  // head_dim rounded up to whole panels
+  int width;
 
   int first[kAttentionRows];  // first visible position of each row
   int last[kAttentionRows];   // one past the last
@@ -42,24 +42,14 @@ struct AttentionBlock {
   alignas(64) float scores[kAttentionRows * kAttentionTile];
   alignas(64) float keys[kAttentionTile * kMaxHeadDim];     // kTilePanels panels [head_dim, 16]
 
-  AttentionBlock(const Attention& attention, const AttentionUnit& attention_unit)
-      : a(attention),
-        unit(attention_unit),
-        rows(attention_unit.num_rows),
-        head_dim(attention.head_dim),
-        width((attention.head_dim + kPanel - 1) / kPanel * kPanel) {
+  explicit AttentionBlock(const AttentionRows& block_rows)
+      : a(block_rows.a), at(block_rows), rows(at.count()), head_dim(a.head_dim), width(at.width()) {
     for (int r = 0; r < rows; r++) {
-      int position = query_position(a.context_lens[unit.row], unit.num_queries, (unit.first_row + r) / group());
-      first[r] = first_visible(position, a.window);
-      last[r] = position + 1;
+      first[r] = first_visible(at.position(r), a.window);
+      last[r] = at.position(r) + 1;
     }
     with_element(a.q_type, [&]<class T>() { load_queries<T>(); });
   }
-
-  int group() const { return a.num_q_heads / a.num_kv_heads; }
-  int head(int r) const { return unit.kv_head * group() + (unit.first_row + r) % group(); }
-
-  int64_t token(int r) const { return unit.first_query + (unit.first_row + r) / group(); }
 
   void clear() {
     for (int r = 0; r < rows; r++) {
@@ -82,7 +72,7 @@ struct AttentionBlock {
   template <class T>
   void load_queries() {
     for (int r = 0; r < rows; r++) {
-      const T* from = static_cast<const T*>(a.q) + token(r) * a.q_stride + int64_t{head(r)} * head_dim;
+      const T* from = static_cast<const T*>(a.q) + at.element_of_q(r);
       for (int d = 0; d < head_dim; d += kWidth) {
         int count = head_dim - d < kWidth ? head_dim - d : kWidth;
         store_part(q + r * head_dim + d, load_part(from + d, count) * a.scale, count);
@@ -114,7 +104,7 @@ struct AttentionBlock {
       return;
     }
     TokenTile<T> tokens;
-    tokens.locate(a, unit.row, unit.kv_head, tile, all.begin, all.end);
+    tokens.locate(a, at.unit.row, at.unit.kv_head, tile, all.begin, all.end);
     int first_panel = all.begin / kPanel;
     int last_panel = (all.end + kPanel - 1) / kPanel;
     for (int p = first_panel; p < last_panel; p++) {
@@ -155,14 +145,11 @@ struct AttentionBlock {
 
   // One step of a row's online softmax: scores become weights, what was gathered before is rescaled.
   void soften(int r, Range range, int first_panel, int last_panel, const bool* present) {
-    if (range.empty()) {
+    if (!sees_any(range, present)) {
       return;
     }
     float* row = scores + r * kAttentionTile;
     float new_top = max(top[r], mask(row, range, first_panel, last_panel, present));
-    if (new_top == -kInfinity) {
-      return;
-    }
     float shrink = exp_of_negative(top[r] - new_top);
     top[r] = new_top;
     float* sum = sums + r * kPanel;
@@ -177,6 +164,14 @@ struct AttentionBlock {
       store(sum + v * kWidth, total);
     }
     rescale(r, shrink);
+  }
+
+  static bool sees_any(Range range, const bool* present) {
+    bool any = !present && !range.empty();
+    for (int j = range.begin; present && j < range.end; j++) {
+      any = any || present[j];
+    }
+    return any;
   }
 
   // Caps the scores, hides what the row does not see and returns the largest.

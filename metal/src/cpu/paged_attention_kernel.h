@@ -46,20 +46,20 @@ void merge(const Partial& total, const Partial& part, int rows, int width) {
 
 // Divides by the sum of weights, the sink included, and writes the rows.
 template <class T>
-void write_rows(const AttentionBlock& block, const Partial& total) {
-  for (int r = 0; r < block.rows; r++) {
+void write_rows(const AttentionRows& rows, const Partial& total) {
+  const Attention& a = rows.a;
+  for (int r = 0; r < rows.count(); r++) {
     float scale = 0.0f;
     if (total.sum[r] != 0.0f) {
-      float sink = block.a.sinks ? block.a.sinks[block.head(r)] : -kInfinity;
+      float sink = a.sinks ? a.sinks[rows.head(r)] : -kInfinity;
       float top = max(total.top[r], sink);
       float keep = exp_of_negative(total.top[r] - top);
       scale = keep / (total.sum[r] * keep + exp_of_negative(sink - top));
     }
-    int64_t row = block.token(r) * block.a.num_q_heads + block.head(r);
-    T* out = static_cast<T*>(block.a.out) + row * block.head_dim;
-    for (int d = 0; d < block.head_dim; d += kWidth) {
-      int count = block.head_dim - d < kWidth ? block.head_dim - d : kWidth;
-      store_part(out + d, load(total.values + r * block.width + d) * scale, count);
+    T* out = static_cast<T*>(a.out) + rows.element_of_out(r);
+    for (int d = 0; d < a.head_dim; d += kWidth) {
+      int count = a.head_dim - d < kWidth ? a.head_dim - d : kWidth;
+      store_part(out + d, load(total.values + r * rows.width() + d) * scale, count);
     }
   }
 }
@@ -81,23 +81,23 @@ void attend_whole(AttentionBlock& block) {
   float part_sum[kAttentionRows];
   Partial total{top, sum, values};
   clear(total, block.rows, block.width);
-  for (int p = 0; p < block.unit.num_partitions; p++) {
+  for (int p = 0; p < block.at.unit.num_partitions; p++) {
     block.clear();
-    block.add_partition<T>(block.unit.first_partition + p);
+    block.add_partition<T>(block.at.unit.first_partition + p);
     for (int r = 0; r < block.rows; r++) {
       part_sum[r] = sum_of_panel(block.sums + r * kPanel);
     }
     merge(total, {block.top, part_sum, block.values}, block.rows, block.width);
   }
-  with_element(block.a.q_type, [&]<class Q>() { write_rows<Q>(block, total); });
+  with_element(block.a.q_type, [&]<class Q>() { write_rows<Q>(block.at, total); });
 }
 
 template <class T>
 void attend_some(AttentionBlock& block) {
-  float* to = block.a.partials + block.unit.partial;
-  for (int p = 0; p < block.unit.num_partitions; p++, to += block.rows * (block.width + 2)) {
+  float* to = block.a.partials + block.at.unit.partial;
+  for (int p = 0; p < block.at.unit.num_partitions; p++, to += block.rows * (block.width + 2)) {
     block.clear();
-    block.add_partition<T>(block.unit.first_partition + p);
+    block.add_partition<T>(block.at.unit.first_partition + p);
     take(block, Partial::at(to, block.rows));
   }
 }
@@ -105,7 +105,7 @@ void attend_some(AttentionBlock& block) {
 void paged_attention(const Attention& a, int64_t begin, int64_t end) {
   with_element(a.page_type, [&]<class T>() {
     for (int64_t i = begin; i < end; i++) {
-      AttentionBlock block(a, a.units[i]);
+      AttentionBlock block(AttentionRows{a, a.units[i]});
       if (a.units[i].partial < 0) {
         attend_whole<T>(block);
       } else {
@@ -116,15 +116,19 @@ void paged_attention(const Attention& a, int64_t begin, int64_t end) {
 }
 
 void paged_attention_merge(const Attention& a, int64_t begin, int64_t end) {
+  float top[kAttentionRows];
+  float sum[kAttentionRows];
+  float values[kAttentionRows * kMaxHeadDim];
+  Partial total{top, sum, values};
   for (int64_t i = begin; i < end; i++) {
-    AttentionBlock block(a, a.merges[i]);
-    Partial total{block.top, block.sums, block.values};
-    clear(total, block.rows, block.width);
-    float* from = a.partials + block.unit.partial;
-    for (int p = 0; p < block.unit.num_partitions; p++, from += block.rows * (block.width + 2)) {
-      merge(total, Partial::at(from, block.rows), block.rows, block.width);
+    AttentionRows rows{a, a.merges[i]};
+    int count = rows.count();
+    clear(total, count, rows.width());
+    float* from = a.partials + rows.unit.partial;
+    for (int p = 0; p < rows.unit.num_partitions; p++, from += count * (rows.width() + 2)) {
+      merge(total, Partial::at(from, count), count, rows.width());
     }
-    with_element(a.q_type, [&]<class Q>() { write_rows<Q>(block, total); });
+    with_element(a.q_type, [&]<class Q>() { write_rows<Q>(rows, total); });
   }
 }
 
