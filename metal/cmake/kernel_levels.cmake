@@ -13,6 +13,7 @@ function(octavo_add_level target level)
     OCTAVO_LEVEL=${level} OCTAVO_LEVEL_${level})
   set_target_properties(octavo_kernels_${level} PROPERTIES CXX_VISIBILITY_PRESET hidden)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:octavo_kernels_${level}>)
+  set_property(TARGET ${target} APPEND PROPERTY OCTAVO_KERNEL_OBJECTS $<TARGET_OBJECTS:octavo_kernels_${level}>)
   target_compile_definitions(${target} PRIVATE OCTAVO_HAS_${level})
 endfunction()
 
@@ -25,5 +26,12 @@ function(octavo_add_kernel_levels target)
       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "arm64|aarch64")
     octavo_add_level(${target} neon)
+  endif()
+  if(CMAKE_NM)
+    get_target_property(objects ${target} OCTAVO_KERNEL_OBJECTS)
+    add_custom_command(TARGET ${target} POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} "-DOBJECTS=$<JOIN:${objects},|>"
+        -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/check_kernel_symbols.cmake
+      VERBATIM)
   endif()
 endfunction()
