@@ -243,7 +243,7 @@ HTTP = FlagGroup(
         Flag(
             "--keepalive",
             "seconds between the comment lines that keep a silent stream open",
-            number(0, 3600, above=True),
+            number(0.01, 3600),
             "SECONDS",
             default="10",
         ),

@@ -148,6 +148,9 @@ class EventStream(Response):
         except TimeoutError:
             self._record.outcome = Outcome.FAILED
             logger.warning("gave up a stream whose client reads nothing: %s", self._record)
+        except asyncio.CancelledError:  # the server ends and waits no longer
+            self._record.outcome = Outcome.FAILED
+            raise
         finally:
             for task in tasks:
                 task.cancel()

@@ -156,7 +156,7 @@ BAD_VALUES = {
     "--cors-origin": ["", "chat.example", "https://chat.example/", "https://*.example"],
     "--max-body-size": ["0", "-1", "abc", "50%"],
     "--request-timeout": ["0", "-1", "abc", "nan"],
-    "--keepalive": ["0", "-1", "abc"],
+    "--keepalive": ["0", "-1", "abc", "1e-9"],
     "--grace": ["-1", "abc", "inf"],
     "--log-format": ["xml"],
     "--log-level": ["loud", "0"],
