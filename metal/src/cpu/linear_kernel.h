@@ -51,6 +51,10 @@ struct GroupNumbers {
   const void* numbers;
   Element type;
 
+  void prefetch(int64_t i) const {
+    __builtin_prefetch(static_cast<const char*>(numbers) + i * (type == Element::float32 ? 4 : 2));
+  }
+
   Vec at(int64_t i) const {
     switch (type) {
       case Element::float16:
@@ -98,6 +102,9 @@ struct QuantizedPanels {
       load_group<P>(panel, g, groups, scale, bias);
       const uint32_t* word = words + panel * panel_words + int64_t{g} * words_per_group * kPanel;
       for (int i = 0; i < words_per_group; i++, word += kPanel, x += kPerWord) {
+        for (int p = 0; p < P; p++) {
+          __builtin_prefetch(word + (p + P) * panel_words);
+        }
         UInt w[P * kVecs];
         for (int v = 0; v < P * kVecs; v++) {
           w[v] = load(word + (v / kVecs) * panel_words + (v % kVecs) * kWidth);
@@ -119,6 +126,8 @@ struct QuantizedPanels {
       int64_t at = ((panel + v / kVecs) * groups + g) * kPanel + (v % kVecs) * kWidth;
       scale[v] = scales.at(at);
       bias[v] = biases.at(at);
+      scales.prefetch(at + int64_t{P} * groups * kPanel);
+      biases.prefetch(at + int64_t{P} * groups * kPanel);
     }
   }
 
@@ -130,6 +139,7 @@ struct QuantizedPanels {
       Vec bias[kVecs];
       load_group<1>(panel, i / group_size, groups, scale, bias);
       const uint32_t* word = words + (panel * k + i) / kPerWord * kPanel;
+      __builtin_prefetch(word + kTileDepth / kPerWord * kPanel);
       for (int v = 0; v < kVecs; v++) {
         UInt w = load(word + v * kWidth);
         for (int step = 0; step < kPerWord; step++) {
