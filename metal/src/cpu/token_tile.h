@@ -45,6 +45,13 @@ struct TokenTile {
     return page < a.num_pages ? page : -1;
   }
 
+  // Pages lie anywhere, so the processor cannot guess what comes next.
+  static void fetch(const T* row, int head_dim) {
+    for (int d = 0; d < head_dim; d += 64 / static_cast<int>(sizeof(T))) {
+      __builtin_prefetch(row + d);
+    }
+  }
+
   // `run` tokens side by side in one page.
   void locate_run(const Attention& a, int page, int kv_head, int offset, int j, int run) {
     if (page < 0) {
@@ -56,6 +63,8 @@ struct TokenTile {
       keys[j + i] = static_cast<const T*>(a.key_pages) + at;
       values[j + i] = static_cast<const T*>(a.value_pages) + at;
       present[j + i] = true;
+      fetch(keys[j + i], a.head_dim);
+      fetch(values[j + i], a.head_dim);
     }
   }
 };
