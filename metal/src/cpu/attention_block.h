@@ -121,19 +121,16 @@ struct AttentionBlock {
 
   // scores = q keys^T for the panels [begin, end).
   void score(int begin, int end) {
-    int step = rows_per_block(rows);
-    for (int r = 0; r < rows; r += step) {
-      with_rows(rows - r < step ? rows - r : step, [&]<int R>() {
-        constexpr int P = panels_in_flight<R, float>() < kTilePanels ? panels_in_flight<R, float>() : kTilePanels;
-        int p = begin;
-        for (; p + P <= end; p += P) {
-          score_block<R, P>(r, p);
-        }
-        for (; p < end; p++) {
-          score_block<R, 1>(r, p);
-        }
-      });
-    }
+    for_row_blocks(rows, [&]<int R>(int r) {
+      constexpr int P = panels_in_flight<R, float>() < kTilePanels ? panels_in_flight<R, float>() : kTilePanels;
+      int p = begin;
+      for (; p + P <= end; p += P) {
+        score_block<R, P>(r, p);
+      }
+      for (; p < end; p++) {
+        score_block<R, 1>(r, p);
+      }
+    });
   }
 
   template <int R, int P>
@@ -217,33 +214,30 @@ struct AttentionBlock {
   // Adds weight times value, token after token, for every row.
   template <class T>
   void add_values(const T* const* tokens, int tile) {
-    int step = rows_per_block(rows);
-    for (int r = 0; r < rows; r += step) {
-      add_values_of_rows(tokens, tile, r, rows - r < step ? rows - r : step);
-    }
+    for_row_blocks(rows, [&]<int R>(int r) { add_values_of_rows<R>(tokens, tile, r); });
   }
 
   // Rows of a register block take the tokens that all of them see together, and the few at either end one row at a
   // time: an unseen value is not even multiplied by zero.
-  template <class T>
-  void add_values_of_rows(const T* const* tokens, int tile, int r, int count) {
+  template <int R, class T>
+  void add_values_of_rows(const T* const* tokens, int tile, int r) {
     Range shared{0, kAttentionTile};
-    for (int i = r; i < r + count; i++) {
+    for (int i = r; i < r + R; i++) {
       Range range = visible(i, tile);
       shared.begin = range.begin > shared.begin ? range.begin : shared.begin;
       shared.end = range.end < shared.end ? range.end : shared.end;
     }
     if (shared.empty()) {
-      for (int i = r; i < r + count; i++) {
+      for (int i = r; i < r + R; i++) {
         add_values_block<1>(tokens, i, visible(i, tile));
       }
       return;
     }
-    for (int i = r; i < r + count; i++) {
+    for (int i = r; i < r + R; i++) {
       add_values_block<1>(tokens, i, {visible(i, tile).begin, shared.begin});
     }
-    with_rows(count, [&]<int R>() { add_values_block<R>(tokens, r, shared); });
-    for (int i = r; i < r + count; i++) {
+    add_values_block<R>(tokens, r, shared);
+    for (int i = r; i < r + R; i++) {
       add_values_block<1>(tokens, i, {shared.end, visible(i, tile).end});
     }
   }

@@ -217,16 +217,12 @@ void few_rows(const Weight& weight, const LinearRows& job, int64_t begin, int64_
 
 // Adds x times one tile to `sums`, [rows, 16] at a distance of `stride`.
 void add_tile(const LinearRows& job, int k_begin, int k_end, const float* tile, float* sums, int64_t stride) {
-  int step = rows_per_block(job.rows);
-  for (int row = 0; row < job.rows; row += step) {
-    int rows = job.rows - row < step ? job.rows - row : step;
-    with_rows(rows, [&]<int R>() {
-      RegisterBlock<R, 1> block;
-      block.load_rows(sums + row * stride, stride);
-      block.add_panels(job.x + int64_t{row} * job.k + k_begin, job.k, tile, 0, k_end - k_begin);
-      block.store_rows(sums + row * stride, stride);
-    });
-  }
+  for_row_blocks(job.rows, [&]<int R>(int row) {
+    RegisterBlock<R, 1> block;
+    block.load_rows(sums + row * stride, stride);
+    block.add_panels(job.x + int64_t{row} * job.k + k_begin, job.k, tile, 0, k_end - k_begin);
+    block.store_rows(sums + row * stride, stride);
+  });
 }
 
 template <class Weight>

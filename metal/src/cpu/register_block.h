@@ -9,10 +9,14 @@
 namespace octavo::cpu::OCTAVO_LEVEL {
 namespace {
 
-// Rows are split as evenly as the register block allows: 8 rows are 4 + 4, not 6 + 2.
-inline int rows_per_block(int rows) {
+// Calls work.template operator()<R>(first) for blocks of R rows, as even as can be: 8 rows are 4 + 4, not 6 + 2.
+template <class Work>
+inline void for_row_blocks(int rows, const Work& work) {
   int blocks = (rows + kMaxRows - 1) / kMaxRows;
-  return (rows + blocks - 1) / blocks;
+  for (int i = 0; i < blocks; i++) {
+    int first = rows * i / blocks;
+    with_rows(rows * (i + 1) / blocks - first, [&]<int R>() { work.template operator()<R>(first); });
+  }
 }
 
 template <int R, int P>
