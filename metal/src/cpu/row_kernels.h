@@ -31,12 +31,17 @@ inline void store_some(float* p, Vec x, int count) {
 // 16 sums side by side, whatever kWidth is, then their fixed tree.
 float sum_of_squares(const float* x, int size) {
   Vec sums[kVecs] = {};
-  int lane = 0;
-  for_vectors(size, [&](int i, int count) {
-    Vec v = load_some(x + i, count);
-    sums[lane] = fma(v, v, sums[lane]);
-    lane = (lane + 1) % kVecs;
-  });
+  int i = 0;
+  for (; i + kPanel <= size; i += kPanel) {
+    for (int v = 0; v < kVecs; v++) {
+      Vec number = load(x + i + v * kWidth);
+      sums[v] = fma(number, number, sums[v]);
+    }
+  }
+  for (int v = 0; v < kVecs && i < size; v++, i += kWidth) {
+    Vec number = load_some(x + i, size - i < kWidth ? size - i : kWidth);
+    sums[v] = fma(number, number, sums[v]);
+  }
   float panel[kPanel];
   for (int v = 0; v < kVecs; v++) {
     store(panel + v * kWidth, sums[v]);
