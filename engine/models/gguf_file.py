@@ -1,36 +1,18 @@
 """A GGUF file: its metadata and where its tensors lie. Standard library only.
 
-    magic "GGUF" | u32 version | u64 tensors | u64 keys | keys and values | tensor entries | data
-
-All little-endian; strings are u64 length and UTF-8. Tensor offsets count from the data's start,
-which is aligned. (The format: ggml's docs/gguf.md.)
+Tensor offsets count from the data's start, which is aligned.
 """
 
 import mmap
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import ModelError
+from engine.gguf_reader import GGUFReader
 from engine.models.gguf_types import GGMLType, ggml_type
 
-SUPPORTED_VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
-SCALARS: Mapping[int, str] = {
-    0: "B",
-    1: "b",
-    2: "H",
-    3: "h",
-    4: "I",
-    5: "i",
-    6: "f",
-    7: "?",
-    10: "Q",
-    11: "q",
-    12: "d",
-}
-STRING, ARRAY = 8, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +37,9 @@ class GGUFFile:
         try:
             with path.open("rb") as file:
                 self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            reader = _Reader(self._bytes)
-            num_tensors, num_keys = _read_counts(reader, path)
-            self.metadata: dict[str, object] = {
-                reader.string(): reader.value(reader.scalar("I")) for _ in range(num_keys)
-            }
+            reader = GGUFReader(memoryview(self._bytes), str(path))
+            num_tensors, num_keys = reader.counts()
+            self.metadata = reader.metadata(num_keys)
             entries = [_read_entry(reader) for _ in range(num_tensors)]
         except (struct.error, ValueError, OverflowError, MemoryError) as error:
             raise ModelError(f"{path}: the GGUF file is truncated or damaged") from error
@@ -93,58 +73,10 @@ class _Entry:
     offset: int
 
 
-class _Reader:
-    """Reads values one after another from a buffer; runs into struct.error at its end."""
-
-    def __init__(self, buffer: mmap.mmap) -> None:
-        self._buffer = buffer
-        self.offset = 0
-
-    def scalar(self, code: str) -> int:
-        value: int = struct.unpack_from("<" + code, self._buffer, self.offset)[0]
-        self.offset += struct.calcsize("<" + code)
-        return value
-
-    def string(self) -> str:
-        length = self.scalar("Q")
-        end = self.offset + length
-        if end > len(self._buffer):
-            raise ValueError("a string ends after the file")
-        text = self._buffer[self.offset : end].decode("utf-8", "replace")
-        self.offset = end
-        return text
-
-    def value(self, kind: int) -> object:
-        if kind == STRING:
-            return self.string()
-        if kind == ARRAY:
-            return self._array(self.scalar("I"), self.scalar("Q"))
-        if kind in SCALARS:
-            return self.scalar(SCALARS[kind])
-        raise ValueError(f"value type {kind}")
-
-    def _array(self, kind: int, count: int) -> list[object]:
-        if kind in SCALARS:
-            layout = f"<{count}{SCALARS[kind]}"
-            values = list(struct.unpack_from(layout, self._buffer, self.offset))
-            self.offset += struct.calcsize(layout)
-            return values
-        return [self.value(kind) for _ in range(count)]
-
-
-def _read_counts(reader: _Reader, path: Path) -> tuple[int, int]:
-    if reader.scalar("I") != int.from_bytes(b"GGUF", "little"):
-        raise ModelError(f"{path}: not a GGUF file")
-    version = reader.scalar("I")
-    if version not in SUPPORTED_VERSIONS:
-        raise ModelError(f"{path}: GGUF version {version} is not supported; 2 and 3 are")
-    return reader.scalar("Q"), reader.scalar("Q")
-
-
-def _read_entry(reader: _Reader) -> _Entry:
+def _read_entry(reader: GGUFReader) -> _Entry:
     name = reader.string()
-    dimensions = tuple(reader.scalar("Q") for _ in range(reader.scalar("I")))
-    return _Entry(name, dimensions, reader.scalar("I"), reader.scalar("Q"))
+    dimensions = tuple(reader.integer("Q") for _ in range(reader.integer("I")))
+    return _Entry(name, dimensions, reader.integer("I"), reader.integer("Q"))
 
 
 def _place(entry: _Entry, data_start: int, path: Path) -> GGUFTensor:

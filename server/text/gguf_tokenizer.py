@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.errors import ModelError
-from server.text.gguf_metadata import GGUFValue, read_gguf_metadata
+from engine.gguf_reader import GGUFValue
+from server.text.gguf_metadata import read_gguf_metadata
 from server.text.tokenizer import Tokenizer, TokenizerSource
 
 _Kind = TypeVar("_Kind")
