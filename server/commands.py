@@ -78,8 +78,8 @@ def make_parser() -> ArgumentParser:
     pull.set_defaults(command=_pull)
     bench = commands.add_parser(
         "bench",
-        help="measure the page pool on random requests",
-        description="Measure the page pool on random requests that repeat from their seed.",
+        help="measure a server, or the page pool",
+        description="Measure a server, or the page pool, on random requests that repeat from their seed.",
         allow_abbrev=False,
     )
     add_bench(bench)

@@ -1,105 +1,14 @@
-"""`octavo bench`: the sub-commands and their flags."""
+"""`octavo bench`: the list of benches; each says its flags in its own file."""
 
-import json
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
-from dataclasses import asdict
+from argparse import ArgumentParser
 
-from server.bench.fragmentation import FragmentationReport, Span, Trace, measure_fragmentation
-from server.flag_values import whole
-from server.flags import Flag, FlagGroup, add_flags
+from server.bench.fragmentation_bench import FRAGMENTATION
 
-
-def span(text: str) -> Span:
-    """A span LOW:HIGH of token counts, both at least 1."""
-    low, colon, high = text.partition(":")
-    if not (colon and low.isdecimal() and high.isdecimal() and 1 <= int(low) <= int(high)):
-        raise ArgumentTypeError(f"{text!r} is not LOW:HIGH with 1 <= LOW <= HIGH")
-    return Span(int(low), int(high))
-
-
-FRAGMENTATION_FLAGS = (
-    FlagGroup(
-        "trace",
-        (
-            Flag("--requests", "requests, one arriving each step", whole(1), "N", "200"),
-            Flag("--max-num-seqs", "sequences that run at a time", whole(1), "N", "16"),
-            Flag("--prompt-tokens", "length of a prompt", span, "LOW:HIGH", "128:1024"),
-            Flag("--new-tokens", "length of an answer", span, "LOW:HIGH", "32:128"),
-            Flag("--page-size", "tokens in a page", whole(1), "N", "16"),
-            Flag(
-                "--bytes-per-token",
-                "what `octavo serve` prints for a page, divided by the tokens in it",
-                whole(1),
-                "BYTES",
-                "46080",
-            ),
-            Flag("--seed", "the same seed gives the same trace", whole(0), "N", "0"),
-            Flag("--json", "print one JSON object"),
-        ),
-    ),
-)
+BENCHES = (FRAGMENTATION,)
 
 
 def add_bench(parser: ArgumentParser) -> None:
     """Adds the sub-commands; each sets `command`, which returns the exit code."""
     benches = parser.add_subparsers(title="benches", metavar="BENCH", required=True)
-    fragmentation = benches.add_parser(
-        "fragmentation",
-        help="unused slots in the last pages of sequences, at the worst moment of a random trace",
-        usage="octavo bench fragmentation [flags]",
-        description="Unused slots in the last pages of sequences over all slots in live pages, at the "
-        "worst moment of a random trace. Needs no model.",
-        allow_abbrev=False,
-    )
-    add_flags(fragmentation, FRAGMENTATION_FLAGS)
-    fragmentation.set_defaults(command=_fragmentation)
-
-
-def _fragmentation(flags: Namespace) -> int:
-    trace = Trace(
-        num_requests=flags.requests,
-        num_sequences=flags.max_num_seqs,
-        prompt_tokens=flags.prompt_tokens,
-        new_tokens=flags.new_tokens,
-        page_size=flags.page_size,
-        bytes_per_token=flags.bytes_per_token,
-        seed=flags.seed,
-    )
-    report = measure_fragmentation(trace)
-    show: Callable[[Trace, FragmentationReport], str] = _as_json if flags.json else _as_text
-    print(show(trace, report))
-    return 0
-
-
-def _as_text(trace: Trace, report: FragmentationReport) -> str:
-    stats = report.worst.stats
-    live_slots = stats.pages_used * stats.page_size
-    rows = (
-        ("steps", f"{report.num_steps}"),
-        ("worst moment", f"step {report.worst.step}, {stats.requests_running} sequences"),
-        ("unused slots in last pages", f"{stats.unused_tail_slots} of {live_slots} in live pages"),
-        ("fragmentation", f"{stats.fragmentation_ratio:.2%}"),
-        ("unused bytes", f"{stats.unused_tail_bytes:,}"),
-        ("live pages", f"{stats.pages_used} of {trace.page_size} tokens"),
-        ("capacity", f"{stats.page_capacity} pages"),
-        ("mean fragmentation", f"{report.mean_ratio:.2%}"),
-    )
-    return "\n".join(f"{name:28}{value}" for name, value in rows)
-
-
-def _as_json(trace: Trace, report: FragmentationReport) -> str:
-    stats = report.worst.stats
-    return json.dumps(
-        {
-            "trace": asdict(trace),
-            "steps": report.num_steps,
-            "worst_step": report.worst.step,
-            "fragmentation_ratio": stats.fragmentation_ratio,
-            "unused_tail_slots": stats.unused_tail_slots,
-            "unused_tail_bytes": stats.unused_tail_bytes,
-            "live_pages": stats.pages_used,
-            "page_capacity": stats.page_capacity,
-            "mean_ratio": report.mean_ratio,
-        }
-    )
+    for bench in BENCHES:
+        bench.add_to(benches)

@@ -17,17 +17,7 @@ from engine.page_pool import PagePool
 from engine.request import Request, SamplingParams
 from engine.scheduler import Scheduler
 from engine.step_batch import Drawn, RowResult, StepBatch, StepResult
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A length drawn evenly from low .. high, in tokens."""
-
-    low: int
-    high: int
-
-    def draw(self, dice: random.Random) -> int:
-        return dice.randint(self.low, self.high)
+from server.bench.span import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 import pytest
 
-from server.bench.fragmentation import Span, Trace, measure_fragmentation
+from server.bench.fragmentation import Trace, measure_fragmentation
+from server.bench.span import Span
 
 
 def trace(**changes: object) -> Trace:

@@ -1,4 +1,4 @@
-"""`octavo bench` on the command line."""
+"""`octavo bench fragmentation` on the command line."""
 
 import json
 

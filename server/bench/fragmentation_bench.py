@@ -1,0 +1,93 @@
+"""`octavo bench fragmentation`: its flags, its table, its JSON."""
+
+import json
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict
+
+from server.bench.bench import Bench
+from server.bench.fragmentation import FragmentationReport, Trace, measure_fragmentation
+from server.bench.span import span
+from server.flag_values import whole
+from server.flags import Flag, FlagGroup
+
+FLAGS = (
+    FlagGroup(
+        "trace",
+        (
+            Flag("--requests", "requests, one arriving each step", whole(1), "N", "200"),
+            Flag("--max-num-seqs", "sequences that run at a time", whole(1), "N", "16"),
+            Flag("--prompt-tokens", "length of a prompt", span, "LOW:HIGH", "128:1024"),
+            Flag("--new-tokens", "length of an answer", span, "LOW:HIGH", "32:128"),
+            Flag("--page-size", "tokens in a page", whole(1), "N", "16"),
+            Flag(
+                "--bytes-per-token",
+                "what `octavo serve` prints for a page, divided by the tokens in it",
+                whole(1),
+                "BYTES",
+                "46080",
+            ),
+            Flag("--seed", "the same seed gives the same trace", whole(0), "N", "0"),
+            Flag("--json", "print one JSON object"),
+        ),
+    ),
+)
+
+
+def _run(flags: Namespace) -> int:
+    trace = Trace(
+        num_requests=flags.requests,
+        num_sequences=flags.max_num_seqs,
+        prompt_tokens=flags.prompt_tokens,
+        new_tokens=flags.new_tokens,
+        page_size=flags.page_size,
+        bytes_per_token=flags.bytes_per_token,
+        seed=flags.seed,
+    )
+    report = measure_fragmentation(trace)
+    show: Callable[[Trace, FragmentationReport], str] = _as_json if flags.json else _as_text
+    print(show(trace, report))
+    return 0
+
+
+def _as_text(trace: Trace, report: FragmentationReport) -> str:
+    stats = report.worst.stats
+    live_slots = stats.pages_used * stats.page_size
+    rows = (
+        ("steps", f"{report.num_steps}"),
+        ("worst moment", f"step {report.worst.step}, {stats.requests_running} sequences"),
+        ("unused slots in last pages", f"{stats.unused_tail_slots} of {live_slots} in live pages"),
+        ("fragmentation", f"{stats.fragmentation_ratio:.2%}"),
+        ("unused bytes", f"{stats.unused_tail_bytes:,}"),
+        ("live pages", f"{stats.pages_used} of {trace.page_size} tokens"),
+        ("capacity", f"{stats.page_capacity} pages"),
+        ("mean fragmentation", f"{report.mean_ratio:.2%}"),
+    )
+    return "\n".join(f"{name:28}{value}" for name, value in rows)
+
+
+def _as_json(trace: Trace, report: FragmentationReport) -> str:
+    stats = report.worst.stats
+    return json.dumps(
+        {
+            "trace": asdict(trace),
+            "steps": report.num_steps,
+            "worst_step": report.worst.step,
+            "fragmentation_ratio": stats.fragmentation_ratio,
+            "unused_tail_slots": stats.unused_tail_slots,
+            "unused_tail_bytes": stats.unused_tail_bytes,
+            "live_pages": stats.pages_used,
+            "page_capacity": stats.page_capacity,
+            "mean_ratio": report.mean_ratio,
+        }
+    )
+
+
+FRAGMENTATION = Bench(
+    "fragmentation",
+    "unused slots in the last pages of sequences, at the worst moment of a random trace",
+    "Unused slots in the last pages of sequences over all slots in live pages, at the worst moment "
+    "of a random trace. Needs no model.",
+    FLAGS,
+    _run,
+)
