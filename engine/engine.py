@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.engine_stats import EngineLimits, EngineStats, StorageStats
+from engine.engine_view import EngineView, take_view
 from engine.pool_snapshot import PoolSnapshot, count_unused_tail_slots, take_snapshot
 from engine.request import Request
 from engine.scheduler import Scheduler
@@ -81,6 +82,9 @@ class Engine:
 
     def snapshot(self) -> PoolSnapshot:
         return take_snapshot(self._scheduler.pool, self._scheduler.running)
+
+    def view(self) -> EngineView:
+        return take_view(self._scheduler.pool, self._scheduler.running, self._scheduler.waiting)
 
     def stats(self) -> EngineStats:
         scheduler, storage = self._scheduler, self._runner.storage_stats()

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from engine.engine import Engine, StepFailure
 from engine.engine_stats import EngineLimits, EngineStats, EngineStatus, StepReport
+from engine.engine_view import EngineView
 from engine.errors import EngineDead, Overloaded
 from engine.pool_snapshot import PoolSnapshot
 from engine.request import Request
@@ -64,6 +65,9 @@ class EngineLoop:
 
     def snapshot(self) -> PoolSnapshot:
         return self._engine.snapshot()
+
+    def view(self) -> EngineView:
+        return self._engine.view()
 
     def check(self) -> None:
         """Raise AssertionError unless every law of pages and queues holds."""

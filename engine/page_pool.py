@@ -82,6 +82,14 @@ class PagePool:
         """True for the sole holder of a page that the prefix index does not promise to others."""
         return self.reference_count(page_id) == 1 and page_id not in self._index
 
+    def holders_by_page(self) -> dict[int, int]:
+        """How many hold each used page; a copy."""
+        return dict(self._references)
+
+    def cached_pages(self) -> tuple[int, ...]:
+        """The cached pages, least recently used first."""
+        return tuple(self._cached)
+
     def allocate(self, count: int) -> list[int]:
         """Take `count` pages, each with one reference.
 

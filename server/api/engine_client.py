@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from engine.engine_stats import EngineLimits, EngineStats, EngineStatus
+from engine.engine_view import EngineView
 from engine.pool_snapshot import PoolSnapshot
 from engine.request import Request
 from engine.token_event import TokenEvent
@@ -31,4 +32,8 @@ class EngineClient(Protocol):
 
     def snapshot(self) -> PoolSnapshot:
         """The page pool, page by page."""
+        ...
+
+    def view(self) -> EngineView:
+        """Who holds which pages and how far each sequence is; cheap to take."""
         ...

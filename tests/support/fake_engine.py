@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.engine_stats import EngineLimits, EngineStats, EngineStatus
+from engine.engine_view import EngineView, SequenceView
 from engine.errors import EngineDead, Overloaded
 from engine.pool_snapshot import PoolSnapshot
 from engine.request import Request
@@ -127,6 +128,18 @@ class FakeEngine:
 
     def snapshot(self) -> PoolSnapshot:
         return PoolSnapshot(page_size=16, num_pages=9, num_untouched=9, pages=())
+
+    def view(self) -> EngineView:
+        """One page for each live request, full but for one slot."""
+        calls = self.live
+        return EngineView(
+            page_size=16,
+            num_pages=100,
+            num_touched=len(calls),
+            holders=dict.fromkeys(range(len(calls)), 1),
+            cached=(),
+            sequences=tuple(_sequence_view(call, page) for page, call in enumerate(calls)),
+        )
 
     def pause(self) -> None:
         """No event goes out until `advance` allows some."""
@@ -246,6 +259,23 @@ class FakeEngine:
         if isinstance(text, str):
             return self._tokenizer.encode(text, add_special=False, parse_special=False)
         return text
+
+
+def _sequence_view(call: Call, page: int) -> SequenceView:
+    num_prompt_tokens = len(call.request.prompt_token_ids)
+    return SequenceView(
+        request_id=call.request.request_id,
+        indexes=tuple(sorted(call.open_indexes)),
+        is_running=True,
+        page_ids=(page,),
+        context_len=15,
+        num_prompt_tokens=num_prompt_tokens,
+        num_computed_tokens=num_prompt_tokens,
+        num_cached_tokens=0,
+        num_generated_tokens=0,
+        max_tokens=call.request.sampling.max_tokens,
+        num_preemptions=0,
+    )
 
 
 def logprob_of(token_id: int, top: int) -> TokenLogprob:
