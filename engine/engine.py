@@ -100,7 +100,7 @@ class Engine:
             requests_running=len(scheduler.running),
             requests_waiting=len(scheduler.waiting),
             pool_growths=storage.num_growths,
-            pool_copied_bytes=storage.num_copied_bytes,
+            kv_copied=storage.copied,
             page_copies=counters.page_copies,
             preemptions=counters.preemptions,
             evictions=pool.num_evictions,

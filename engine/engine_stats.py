@@ -21,6 +21,19 @@ class EngineLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class CopiedBytes:
+    """Bytes of K/V copied, all layers, each byte counted once however often it moved. Counters."""
+
+    growth: int = 0  # pages moved to larger arrays
+    pages: int = 0  # shared pages, before a write
+    gather: int = 0  # pages read by dense attention; paged attention gathers none
+
+    @property
+    def total(self) -> int:
+        return self.growth + self.pages + self.gather
+
+
+@dataclass(frozen=True, slots=True)
 class EngineStats:
     """Gauges are of this moment; counters count since the engine was made."""
 
@@ -36,7 +49,7 @@ class EngineStats:
     requests_waiting: int
     # counters
     pool_growths: int
-    pool_copied_bytes: int
+    kv_copied: CopiedBytes
     page_copies: int
     preemptions: int
     evictions: int
@@ -64,13 +77,13 @@ class EngineStats:
 class StorageStats:
     """What a runner tells of the memory behind the pages.
 
-    Gauges in pages and bytes; the counters count growths and the bytes that growths copied.
+    Gauges in pages and bytes; the counters count growths and copied bytes.
     """
 
     page_capacity: int
     bytes_per_page: int
     num_growths: int
-    num_copied_bytes: int
+    copied: CopiedBytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def write_with_mlx(pages: mx.array, values: mx.array, slot_mapping: mx.array) ->
 
 
 class KVPages:
-    """The mutable state is the two arrays."""
+    """The mutable state is the two arrays, and the bytes of pages that `gather` copied."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class KVPages:
         write_rows: WriteRows = write_with_kernel,
     ) -> None:
         self._write_rows = write_rows
+        self.num_gathered_bytes = 0
         shape = (0, num_kv_heads, page_size, head_dim)
         self._key_pages = mx.zeros(shape, dtype)
         self._value_pages = mx.zeros(shape, dtype)
@@ -91,6 +92,7 @@ class KVPages:
     def gather(self, page_ids: Sequence[int], context_len: int) -> tuple[mx.array, mx.array]:
         """K and V of one sequence in the order of its tokens, [context_len, H_kv, D] each, copied."""
         pages = mx.array(list(page_ids), mx.int32)
+        self.num_gathered_bytes += len(page_ids) * (self.nbytes // self.capacity)
         return (
             _rows(self._key_pages[pages])[:context_len],
             _rows(self._value_pages[pages])[:context_len],

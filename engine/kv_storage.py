@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.engine_stats import StorageStats
+from engine.engine_stats import CopiedBytes, StorageStats
 from engine.growth import grown_capacity
 from engine.kv_pages import KVPages, WriteRows, write_with_kernel
 from engine.page_table import PageCopy
@@ -29,7 +29,7 @@ class KVShape:
 
 
 class KVStorage:
-    """The mutable state is the layers and two counters of growth."""
+    """The mutable state is the layers and the counters."""
 
     def __init__(
         self, shape: KVShape, num_pages: int, write_rows: WriteRows = write_with_kernel
@@ -37,7 +37,8 @@ class KVStorage:
         self.shape = shape
         self.num_pages = num_pages  # the budget
         self.num_growths = 0
-        self.num_copied_bytes = 0  # by growth
+        self._num_grown_bytes = 0
+        self._num_page_copies = 0
         self.layers = tuple(
             KVPages(shape.num_kv_heads, shape.page_size, shape.head_dim, shape.dtype, write_rows)
             for _ in range(shape.num_layers)
@@ -57,16 +58,25 @@ class KVStorage:
             if layer.capacity < capacity:  # a growth that failed half way goes on here
                 layer.grow(capacity)
         self.num_growths += 1
-        self.num_copied_bytes += old * self.shape.bytes_per_page
+        self._num_grown_bytes += old * self.shape.bytes_per_page
 
     def copy_pages(self, copies: Sequence[PageCopy]) -> None:
         if copies:
             for layer in self.layers:
                 layer.copy_pages(copies)
+            self._num_page_copies += len(copies)
 
     def stats(self) -> StorageStats:
         bytes_per_page = self.shape.bytes_per_page
-        return StorageStats(self.capacity, bytes_per_page, self.num_growths, self.num_copied_bytes)
+        return StorageStats(self.capacity, bytes_per_page, self.num_growths, self.copied)
+
+    @property
+    def copied(self) -> CopiedBytes:
+        return CopiedBytes(
+            growth=self._num_grown_bytes,
+            pages=self._num_page_copies * self.shape.bytes_per_page,
+            gather=sum(layer.num_gathered_bytes for layer in self.layers),
+        )
 
     def arrays(self) -> list[mx.array]:
         """Every array, for the evaluation at the end of a step."""

@@ -95,6 +95,7 @@ class _EngineCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         stats = self._stats()
         yield _pages(stats)
+        yield _copied_bytes(stats)
         for name, text, value in _gauges(stats):
             yield GaugeMetricFamily(name, text, value=value)
         for name, text, count in _counters(stats):
@@ -106,6 +107,16 @@ def _pages(stats: EngineStats) -> Metric:
     family.add_metric(["free"], stats.pages_free)
     family.add_metric(["used"], stats.pages_used)
     family.add_metric(["cached"], stats.pages_cached)
+    return family
+
+
+def _copied_bytes(stats: EngineStats) -> Metric:
+    family = CounterMetricFamily(
+        "octavo_kv_copied_bytes", "Bytes of K/V copied, by what copied them.", labels=["part"]
+    )
+    family.add_metric(["growth"], stats.kv_copied.growth)
+    family.add_metric(["pages"], stats.kv_copied.pages)
+    family.add_metric(["gather"], stats.kv_copied.gather)
     return family
 
 
@@ -127,7 +138,6 @@ def _gauges(stats: EngineStats) -> tuple[tuple[str, str, float], ...]:
 def _counters(stats: EngineStats) -> tuple[tuple[str, str, int], ...]:
     return (
         ("octavo_pool_growths", "Times the page pool grew.", stats.pool_growths),
-        ("octavo_pool_copied_bytes", "Bytes copied by growing.", stats.pool_copied_bytes),
         ("octavo_page_copies", "Pages copied before a write.", stats.page_copies),
         ("octavo_preemptions", "Sequences put back to the queue.", stats.preemptions),
         ("octavo_evictions", "Cached pages given up.", stats.evictions),

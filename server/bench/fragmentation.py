@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from engine.config import EngineConfig
 from engine.engine import Engine
-from engine.engine_stats import EngineLimits, EngineStats, StorageStats
-from engine.growth import grown_capacity
+from engine.engine_stats import EngineLimits, EngineStats
 from engine.page_pool import PagePool
 from engine.request import Request, SamplingParams
 from engine.scheduler import Scheduler
-from engine.step_batch import Drawn, RowResult, StepBatch, StepResult
+from server.bench.null_runner import NullRunner
 from server.bench.span import Span
 
 
@@ -62,30 +61,6 @@ def measure_fragmentation(trace: Trace) -> FragmentationReport:
     return FragmentationReport(len(moments), worst, sum(ratios) / len(ratios))
 
 
-class _NullRunner:
-    """Computes nothing: every token is 0, so a text ends where its request says."""
-
-    def __init__(self, bytes_per_page: int, num_pages: int) -> None:
-        self._bytes_per_page = bytes_per_page
-        self._num_pages = num_pages
-        self._capacity = 0
-        self._growths = 0
-        self._copied_pages = 0
-
-    def run(self, batch: StepBatch) -> StepResult:
-        grown = grown_capacity(self._capacity, batch.num_pages, self._num_pages)
-        if grown != self._capacity:
-            self._growths += 1
-            self._copied_pages += self._capacity
-            self._capacity = grown
-        rows = (RowResult(tuple(Drawn(0) for _ in row.draws)) for row in batch.rows)
-        return StepResult(tuple(rows))
-
-    def storage_stats(self) -> StorageStats:
-        copied = self._copied_pages * self._bytes_per_page
-        return StorageStats(self._capacity, self._bytes_per_page, self._growths, copied)
-
-
 def _engine(trace: Trace) -> Engine:
     longest = trace.prompt_tokens.high + trace.new_tokens.high
     num_pages = trace.num_sequences * -(-longest // trace.page_size)
@@ -99,7 +74,7 @@ def _engine(trace: Trace) -> Engine:
     )
     limits = EngineLimits(longest, trace.num_sequences, vocab_size=1)
     scheduler = Scheduler(config, limits, frozenset(), PagePool(num_pages, trace.page_size))
-    return Engine(scheduler, _NullRunner(trace.page_size * trace.bytes_per_token, num_pages))
+    return Engine(scheduler, NullRunner(trace.page_size * trace.bytes_per_token, num_pages))
 
 
 def _requests(trace: Trace) -> list[Request]:

@@ -128,7 +128,7 @@ def test_memory_comes_with_the_first_need_and_stops_at_the_budget() -> None:
         assert {layer.capacity for layer in kept.layers} == {kept.capacity}
     assert sorted(set(seen)) == [16, 32, 50]
     assert kept.num_growths == 3
-    assert kept.num_copied_bytes == (16 + 32) * kept.shape.bytes_per_page
+    assert kept.copied.growth == (16 + 32) * kept.shape.bytes_per_page
 
 
 def test_a_need_that_is_met_copies_nothing() -> None:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from engine.engine_stats import EngineLimits, EngineStats, EngineStatus
+from engine.engine_stats import CopiedBytes, EngineLimits, EngineStats, EngineStatus
 from engine.engine_view import EngineView, SequenceView
 from engine.errors import EngineDead, Overloaded
 from engine.pool_snapshot import PoolSnapshot
@@ -33,7 +33,7 @@ EMPTY_STATS = EngineStats(
     requests_running=0,
     requests_waiting=0,
     pool_growths=1,
-    pool_copied_bytes=2048,
+    kv_copied=CopiedBytes(growth=2048, pages=512, gather=64),
     page_copies=3,
     preemptions=2,
     evictions=5,

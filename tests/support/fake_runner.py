@@ -6,7 +6,7 @@ stale slot changes the tokens that come out.
 
 from collections.abc import Callable, Sequence
 
-from engine.engine_stats import StorageStats
+from engine.engine_stats import CopiedBytes, StorageStats
 from engine.step_batch import Draw, Drawn, Row, RowResult, StepBatch, StepResult
 
 VOCAB_SIZE = 64
@@ -48,7 +48,7 @@ class FakeRunner:
         return StepResult(tuple(self._run_row(row) for row in batch.rows))
 
     def storage_stats(self) -> StorageStats:
-        return StorageStats(page_capacity=0, bytes_per_page=1, num_growths=0, num_copied_bytes=0)
+        return StorageStats(0, bytes_per_page=1, num_growths=0, copied=CopiedBytes())
 
     def _run_row(self, row: Row) -> RowResult:
         self._slots.update(zip(row.slots, row.token_ids, strict=True))

@@ -80,7 +80,7 @@ def test_growth_keeps_every_token_of_every_layer() -> None:
         if cache.storage.num_growths > growths:
             cache.check()
     cache.check()
-    assert cache.storage.num_copied_bytes < 2 * 70 * SHAPE.bytes_per_page
+    assert cache.storage.copied.growth < 2 * 70 * SHAPE.bytes_per_page
 
 
 def test_a_first_append_larger_than_the_start_is_met_in_one_growth() -> None:
@@ -88,7 +88,7 @@ def test_a_first_append_larger_than_the_start_is_met_in_one_growth() -> None:
     cache = GrowingCache(PagePool(100, B))
     cache.append((INITIAL_PAGES + 5) * B)
     cache.check()
-    assert (cache.storage.num_growths, cache.storage.num_copied_bytes) == (1, 0)
+    assert (cache.storage.num_growths, cache.storage.copied.growth) == (1, 0)
 
 
 def test_returned_pages_are_reused_before_memory_grows() -> None:

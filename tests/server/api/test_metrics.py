@@ -19,7 +19,7 @@ NAMES = {
     "octavo_requests_running": "gauge",
     "octavo_requests_waiting": "gauge",
     "octavo_pool_growths": "counter",
-    "octavo_pool_copied_bytes": "counter",
+    "octavo_kv_copied_bytes": "counter",
     "octavo_page_copies": "counter",
     "octavo_preemptions": "counter",
     "octavo_evictions": "counter",
@@ -85,6 +85,13 @@ async def test_the_engines_counters_are_read_at_each_scrape(
     assert found["octavo_generated_tokens_total"] == 7
     assert found["octavo_evictions_total"] == 5
     assert found["octavo_requests_running"] == len(app.engine.live) == 0
+
+
+async def test_copied_bytes_are_told_by_what_copied_them(client: httpx.AsyncClient) -> None:
+    found = await scrape(client)
+    name = "octavo_kv_copied_bytes_total"
+    parts = [found[f'{name}{{part="{part}"}}'] for part in ("growth", "pages", "gather")]
+    assert parts == [2048, 512, 64]
 
 
 async def test_tokens_and_requests_are_timed(client: httpx.AsyncClient) -> None:
