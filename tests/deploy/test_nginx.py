@@ -1,0 +1,225 @@
+"""nginx in front of replicas: streams at once, like heads together, and no request lost."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from server.api.app import active_requests
+from server.text.tokenizer import Tokenizer
+from tests.support.fake_engine import FakeEngine
+from tests.support.http_app import MODEL, App, chat, completion, error_of, make_app, on_socket
+from tests.support.live_server import PATIENCE
+from tests.support.nginx import free_port, nginx
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """nginx and the apps behind it. The engines are fakes, paced by the test."""
+
+    client: httpx.AsyncClient
+    apps: tuple[App, ...]
+
+    def chosen(self) -> list[int]:
+        """How many requests each replica has got so far."""
+        return [len(app.engine.calls) for app in self.apps]
+
+    async def post(self, body: Json) -> int:
+        """Completes a request, and tells which replica did."""
+        before = self.chosen()
+        path = "/v1/chat/completions" if "messages" in body else "/v1/completions"
+        answer = await self.client.post(path, json=body | {"max_tokens": 1})
+        assert answer.status_code == 200, answer.text
+        return [now > then for now, then in zip(self.chosen(), before, strict=True)].index(True)
+
+
+def client_of(url: str) -> httpx.AsyncClient:
+    limits = httpx.Limits(max_connections=None)
+    return httpx.AsyncClient(base_url=url, timeout=PATIENCE, limits=limits)
+
+
+@asynccontextmanager
+async def replicas_behind(
+    tokenizer: Tokenizer, folder: Path, number: int, room: int = 64
+) -> AsyncIterator[Replicas]:
+    engines = [FakeEngine(tokenizer, max_model_len=4096) for _ in range(number)]
+    apps = tuple(make_app(tokenizer, engine) for engine in engines)
+    async with AsyncExitStack() as stack:
+        places = [await stack.enter_async_context(on_socket(app)) for app in apps]
+        names = [f"{host}:{port}" for host, port in places]
+        url = stack.enter_context(nginx(folder, names, room=room))
+        client = await stack.enter_async_context(client_of(url))
+        yield Replicas(client, apps)
+
+
+@pytest.fixture
+async def replicas(tokenizer: Tokenizer, tmp_path: Path) -> AsyncIterator[Replicas]:
+    async with replicas_behind(tokenizer, tmp_path, 3) as replicas:
+        yield replicas
+
+
+async def test_a_token_arrives_before_the_next_is_made(replicas: Replicas) -> None:
+    for app in replicas.apps:
+        app.engine.pause()
+    body = completion(stream=True, max_tokens=3)
+    async with replicas.client.stream("POST", "/v1/completions", json=body) as answer:
+        lines = (line async for line in answer.aiter_lines() if line.startswith("data: "))
+        for _ in range(3):
+            for app in replicas.apps:
+                await app.engine.advance(1)
+            assert '"text":' in await asyncio.wait_for(anext(lines), PATIENCE)
+        *_, last = [line async for line in lines]
+        assert last == "data: [DONE]"
+
+
+async def test_prompts_with_the_same_head_go_to_one_replica(replicas: Replicas) -> None:
+    head = "a page of a book " * 100
+    assert len({await replicas.post(completion(head + str(end))) for end in range(8)}) == 1
+
+
+async def test_the_turns_of_a_conversation_go_to_one_replica(replicas: Replicas) -> None:
+    for number in range(4):
+        messages: list[Json] = [{"role": "user", "content": f"hello {number}"}]
+        chosen = set()
+        for turn in range(3):
+            chosen.add(await replicas.post(chat() | {"messages": messages}))
+            messages = [*messages, {"role": "assistant", "content": "a"}]
+            messages = [*messages, {"role": "user", "content": f"and {turn}"}]
+        assert len(chosen) == 1
+
+
+async def test_different_heads_spread(replicas: Replicas) -> None:
+    kinds: list[list[Json]] = [
+        [completion(f"hello {i}") for i in range(24)],
+        [completion([i, 5, 6]) for i in range(24)],
+        [completion([f"hello {i}"]) for i in range(24)],
+        [chat(f"hello {i}") for i in range(24)],
+        [chat([{"type": "text", "text": f"hello {i}"}]) for i in range(24)],
+        [completion(cache_salt=f"user {i}") for i in range(24)],
+    ]
+    for bodies in kinds:
+        counts = Counter([await replicas.post(body) for body in bodies])
+        assert min(counts[replica] for replica in range(3)) >= 1, bodies[0]
+
+
+async def test_a_body_sent_in_chunks_is_read_to_its_head(replicas: Replicas) -> None:
+    async def chunks(number: int) -> AsyncIterator[bytes]:
+        yield b'{"model": "%s", "max_tokens": 1, "prompt": ' % MODEL.encode()
+        yield b'"%d"}' % number
+
+    kind = {"content-type": "application/json"}
+    for number in range(40):
+        content = chunks(number % 20)
+        answer = await replicas.client.post("/v1/completions", content=content, headers=kind)
+        assert answer.status_code == 200, answer.text
+        if number == 19:
+            once = replicas.chosen()
+    assert min(once) >= 1
+    assert replicas.chosen() == [2 * count for count in once]
+
+
+async def test_a_large_body_is_read_to_its_head(replicas: Replicas) -> None:
+    """The prompt is too long for the model; the replica that says so is the one of its head."""
+    body = completion("a page of a book " * 200_000)
+    for _ in range(2):
+        answer = await replicas.client.post("/v1/completions", json=body)
+        assert error_of(answer)["code"] == "context_length_exceeded"
+
+
+async def test_a_head_that_everybody_shares_spills_over(
+    tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    async with replicas_behind(tokenizer, tmp_path, 2, room=3) as replicas:
+        for app in replicas.apps:
+            app.engine.pause()
+        body = completion(max_tokens=1)
+        posts = [
+            asyncio.create_task(replicas.client.post("/v1/completions", json=body))
+            for _ in range(6)
+        ]
+        for app in replicas.apps:
+            await asyncio.wait_for(app.engine.submitted(3), PATIENCE)
+            await app.engine.advance(1)
+        assert [(await post).status_code for post in posts] == [200] * 6
+
+
+async def test_a_client_that_leaves_frees_its_replica(replicas: Replicas) -> None:
+    for app in replicas.apps:
+        app.engine.pause()
+    post = asyncio.create_task(replicas.client.post("/v1/completions", json=completion()))
+    arrivals = [asyncio.create_task(app.engine.submitted(1)) for app in replicas.apps]
+    await asyncio.wait(arrivals, return_when=asyncio.FIRST_COMPLETED)
+    post.cancel()
+    (call,) = [call for app in replicas.apps for call in app.engine.calls.values()]
+    await asyncio.wait_for(call.ended.wait(), PATIENCE)
+    for arrival in arrivals:
+        arrival.cancel()
+
+
+async def test_a_replica_that_refuses_is_passed_over(replicas: Replicas) -> None:
+    first = await replicas.post(completion())
+    active_requests(replicas.apps[first].asgi).refuse_new()
+    assert await replicas.post(completion()) != first
+
+
+async def test_the_refusal_of_all_reaches_the_client(replicas: Replicas) -> None:
+    for app in replicas.apps:
+        active_requests(app.asgi).refuse_new()
+    for _ in range(2):
+        answer = await replicas.client.post("/v1/completions", json=completion())
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) >= 1
+        assert error_of(answer)["code"] == "overloaded"
+
+
+async def test_only_the_api_is_open(replicas: Replicas) -> None:
+    for path in ("/metrics", "/debug/pages", "/dashboard", "/livez", "/"):
+        answer = await replicas.client.get(path)
+        assert answer.status_code == 404
+        assert error_of(answer)["code"] == "unknown_url"
+    for path in ("/v1/models", "/health"):
+        assert (await replicas.client.get(path)).status_code == 200
+
+
+async def test_a_prompt_beyond_the_largest_body_is_refused(replicas: Replicas) -> None:
+    body = completion("a" * 5 * 1024 * 1024)
+    assert (await replicas.client.post("/v1/completions", json=body)).status_code == 413
+
+
+async def test_replicas_that_nobody_answers_for_are_a_503(tmp_path: Path) -> None:
+    names = [f"127.0.0.1:{free_port()}" for _ in range(3)]
+    with nginx(tmp_path, names) as url:
+        async with client_of(url) as client:
+            for _ in range(2):
+                answer = await client.post("/v1/completions", json=completion())
+                assert answer.status_code == 503
+                assert error_of(answer)["code"] == "overloaded"
+
+
+async def test_a_request_that_may_have_been_computed_is_not_sent_again(tmp_path: Path) -> None:
+    """Both replicas take the request and hang up: only one of them ever sees it."""
+    seen = 0
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        await reader.readuntil(b"}")
+        seen += 1
+        writer.close()
+
+    servers = [await asyncio.start_server(hang_up, "127.0.0.1", 0) for _ in range(2)]
+    names = ["{}:{}".format(*server.sockets[0].getsockname()) for server in servers]
+    with nginx(tmp_path, names) as url:
+        async with client_of(url) as client:
+            answer = await client.post("/v1/completions", json=completion())
+    for server in servers:
+        server.close()
+    assert answer.status_code == 502
+    assert error_of(answer)["code"] == "replica_lost"
+    assert seen == 1
