@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from engine.errors import InvalidRequest, ModelError
 from server.bench.command import add_bench
+from server.bench.errors import BenchError
 from server.errors import GenerationFailed
 from server.flag_reading import FlagError, serve_config
 from server.flags import GENERATE_FLAGS, SERVE_FLAGS, add_flags
@@ -27,7 +28,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
         return command(flags)
     except FlagError as error:
         parser.error(str(error))
-    except (ModelError, InvalidRequest) as error:
+    except (ModelError, InvalidRequest, BenchError) as error:
         print(f"octavo: {error}", file=sys.stderr)
         return USAGE_ERROR
     except GenerationFailed as error:

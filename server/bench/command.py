@@ -3,8 +3,12 @@
 from argparse import ArgumentParser
 
 from server.bench.fragmentation_bench import FRAGMENTATION
+from server.bench.serve_bench import SERVE
 
-BENCHES = (FRAGMENTATION,)
+BENCHES = (
+    SERVE,
+    FRAGMENTATION,
+)
 
 
 def add_bench(parser: ArgumentParser) -> None:

@@ -1,0 +1,122 @@
+"""Streamed requests to any OpenAI-style server, on one event loop."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import httpx2
+
+from server.bench.chunk import Chunk, Usage, error_text, read_chunk
+from server.bench.errors import BenchError, RequestFailed
+from server.bench.load import PlannedRequest
+from server.bench.measured import Measured
+from server.bench.target import Target, request_body
+
+Clock = Callable[[], float]
+
+DONE = "[DONE]"
+CONNECT_SECONDS = 10.0
+
+
+def open_client(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
+    """Any number of connections, past every proxy; `Prober` says how long a request may take."""
+    return httpx2.AsyncClient(
+        limits=httpx2.Limits(max_connections=None),
+        timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+        trust_env=False,
+        transport=transport,
+    )
+
+
+async def first_model(client: httpx2.AsyncClient, url: str, api_key: str | None) -> str:
+    """The first model that the server lists. Raises BenchError where there is no such server."""
+    target = Target(url, "", api_key)
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            answer = await client.get(f"{url}/v1/models", headers=target.headers)
+        answer.raise_for_status()
+        return str(answer.json()["data"][0]["id"])
+    except httpx2.HTTPStatusError as error:
+        raise BenchError(f"{url}/v1/models answers {error.response.status_code}") from error
+    except (httpx2.TransportError, httpx2.InvalidURL, TimeoutError) as error:
+        raise BenchError(f"{url} cannot be reached: {error or type(error).__name__}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise BenchError(f"{url}/v1/models lists no model; name one with --model") from error
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What has come of one answer so far."""
+
+    arrivals: list[float] = field(default_factory=list)
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prober:
+    """Sends requests and times them; none may take longer than `timeout` seconds."""
+
+    client: httpx2.AsyncClient
+    clock: Clock
+    timeout: float
+
+    async def measure(self, target: Target, request: PlannedRequest) -> Measured:
+        """A failure is part of what comes back."""
+        answer, failure = _Answer(), None
+        started = self.clock()
+        try:
+            async with asyncio.timeout(self.timeout):
+                async with aclosing(self.stream(target, request)) as chunks:
+                    async for chunk in chunks:
+                        self._take(answer, chunk)
+        except TimeoutError:
+            failure = RequestFailed("timeout", f"no whole answer in {self.timeout:g} seconds")
+        except RequestFailed as error:
+            failure = error
+        return Measured(started, self.clock(), tuple(answer.arrivals), answer.usage, failure)
+
+    async def stream(self, target: Target, request: PlannedRequest) -> AsyncGenerator[Chunk]:
+        """The chunks of one answer as they come. Raises RequestFailed."""
+        body, headers = request_body(target, request), target.headers
+        try:
+            async with self.client.stream(
+                "POST", target.endpoint, json=body, headers=headers
+            ) as response:
+                await _check_status(response)
+                async with aclosing(_chunks(response)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise RequestFailed("connect", str(error) or type(error).__name__) from error
+        except httpx2.SSEError as error:
+            raise RequestFailed("no stream", str(error)) from error
+        except httpx2.TransportError as error:
+            raise RequestFailed("cut", str(error) or type(error).__name__) from error
+
+    def _take(self, answer: _Answer, chunk: Chunk) -> None:
+        # The last chunk may say no more than that the answer has ended: no token, unless it is the
+        # only sign of one, as where a token has no text.
+        if chunk.text or (chunk.is_answer and not answer.arrivals):
+            answer.arrivals.append(self.clock())
+        answer.usage = chunk.usage or answer.usage
+
+
+async def _check_status(response: httpx2.Response) -> None:
+    if response.is_success:
+        return
+    await response.aread()
+    try:
+        detail = error_text(response.json())
+    except ValueError:
+        detail = error_text(response.text)
+    raise RequestFailed(f"http {response.status_code}", detail)
+
+
+async def _chunks(response: httpx2.Response) -> AsyncGenerator[Chunk]:
+    async for event in httpx2.EventSource(response):
+        if event.data.strip() == DONE:
+            return
+        if event.data:
+            yield read_chunk(event.data)
+    raise RequestFailed("cut", f"the stream ended before {DONE}")

@@ -1,0 +1,37 @@
+"""Files that a bench writes: checked before hours of measuring, written at the end."""
+
+import json
+import os
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+from server.bench.errors import BenchError
+from server.flag_values import not_empty
+
+
+def json_file(text: str) -> Path:
+    return _writable(text)
+
+
+def png_file(text: str) -> Path:
+    path = _writable(text)
+    if path.suffix.lower() != ".png":
+        raise ArgumentTypeError(f"{text!r} does not end in .png")
+    return path
+
+
+def write_json(path: Path, value: object) -> None:
+    """Raises BenchError where the file cannot be written."""
+    try:
+        path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BenchError(f"{path}: {error.strerror}") from error
+
+
+def _writable(text: str) -> Path:
+    path = Path(not_empty(text)).expanduser()
+    if path.is_dir():
+        raise ArgumentTypeError(f"{text!r} is a folder")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ArgumentTypeError(f"{text!r} cannot be written")
+    return path

@@ -1,0 +1,136 @@
+"""`octavo bench serve`: a load against any OpenAI-style server."""
+
+import json
+import sys
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping
+
+from server.bench.bench import Bench
+from server.bench.output import json_file, png_file
+from server.bench.span import span
+from server.flag_values import not_empty, number, whole
+from server.flags import Flag, FlagGroup
+
+
+def one_or_more(parse: Callable[[str], float]) -> Callable[[str], tuple[float, ...]]:
+    """Values with commas between them."""
+
+    def parse_all(text: str) -> tuple[float, ...]:
+        return tuple(parse(part) for part in text.split(","))
+
+    return parse_all
+
+
+def json_object(text: str) -> Mapping[str, object]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ArgumentTypeError(f"{text!r} is no JSON object")
+    return value
+
+
+SERVER_FLAGS = FlagGroup(
+    "server",
+    (
+        Flag(
+            "--url",
+            "the server's address",
+            not_empty,
+            "URL",
+            default="http://127.0.0.1:8000",
+        ),
+        Flag(
+            "--model",
+            "the model to ask for",
+            not_empty,
+            "NAME",
+            shown_default="the first that the server lists",
+        ),
+        Flag("--api-key", "sent as Authorization: Bearer KEY", not_empty, "KEY"),
+        Flag("--chat", "ask /v1/chat/completions, not /v1/completions"),
+        Flag(
+            "--extra",
+            "merged into the body of each request; null takes a field out, as in "
+            '{"ignore_eos": null} for a server that does not know it',
+            json_object,
+            "JSON",
+            default="{}",
+        ),
+        Flag(
+            "--timeout", "the longest a request may take", number(0, above=True), "SECONDS", "600"
+        ),
+    ),
+)
+
+LOAD_FLAGS = FlagGroup(
+    "load",
+    (
+        Flag(
+            "--concurrency",
+            "clients that each send their next request when the last has ended; 1,4,8 measures "
+            "one after the other",
+            one_or_more(whole(1, 4096)),
+            "N[,N]",
+            shown_default="8",
+        ),
+        Flag(
+            "--rate",
+            "instead of --concurrency: requests that arrive each second on average, at random, "
+            "whoever waits",
+            one_or_more(number(0, above=True)),
+            "RATE[,RATE]",
+        ),
+        Flag("--requests", "requests of each load", whole(1), "N", "32"),
+        Flag(
+            "--prompt-tokens",
+            "length of a prompt, as near as random words come to it; the table says what the "
+            "server counted",
+            span,
+            "LOW:HIGH",
+            shown_default="128:128",
+        ),
+        Flag("--prompt-words", "length of a prompt, instead of --prompt-tokens", span, "LOW:HIGH"),
+        Flag("--new-tokens", "length of an answer", span, "LOW:HIGH", "64:64"),
+        Flag(
+            "--shared-prefix",
+            "the share of each prompt with which all of them begin",
+            number(0, 1),
+            "SHARE",
+            "0",
+        ),
+        Flag("--seed", "the same seed gives the same prompts and arrivals", whole(0), "N", "0"),
+        Flag("--warm-up", "requests sent first that do not count", whole(0), "N", "1"),
+    ),
+)
+
+OUTPUT_FLAGS = FlagGroup(
+    "output",
+    (
+        Flag("--json", "write all that was measured to this file", json_file, "FILE"),
+        Flag("--plot", "draw it into this file (needs matplotlib)", png_file, "FILE.png"),
+    ),
+)
+
+
+def _run(flags: Namespace) -> int:
+    """1 if a request failed."""
+    from server.bench.errors import RequestFailed  # noqa: PLC0415
+    from server.bench.serve import bench_serve  # noqa: PLC0415
+
+    try:
+        return bench_serve(flags)
+    except RequestFailed as error:
+        print(f"octavo: a request before the load failed: {error}", file=sys.stderr)
+        return 1
+
+
+SERVE = Bench(
+    "serve",
+    "the speed of any OpenAI-style server under load",
+    "Send random prompts to an OpenAI-style server, and measure the time to the first token, between "
+    "tokens and of whole requests. Exit code 1: a request failed; 2: no server at that address.",
+    (SERVER_FLAGS, LOAD_FLAGS, OUTPUT_FLAGS),
+    _run,
+)
