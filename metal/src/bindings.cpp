@@ -8,6 +8,7 @@
 #include "cpu/thread_pool.h"
 #include "embedding.h"
 #include "linear.h"
+#include "machine_probe.h"
 #include "paged_attention.h"
 #include "paged_cache_update.h"
 #include "quantized_linear.h"
@@ -78,6 +79,15 @@ void bind_machine(nb::module_& m) {
   m.def("set_num_threads", &set_num_threads, "n"_a, nb::call_guard<nb::gil_scoped_release>());
 }
 
+void bind_probes(nb::module_& m) {
+  m.attr("probe_flops") = cpu::kProbeFlops;
+  m.def("probe_read", &probe_read, "block_bytes"_a, "num_blocks"_a, "passes"_a, "repeats"_a,
+        nb::call_guard<nb::gil_scoped_release>());
+  m.def("probe_triad", &probe_triad, "block_bytes"_a, "num_blocks"_a, "repeats"_a,
+        nb::call_guard<nb::gil_scoped_release>());
+  m.def("probe_fma", &probe_fma, "num_blocks"_a, "rounds"_a, "repeats"_a, nb::call_guard<nb::gil_scoped_release>());
+}
+
 }  // namespace
 
 NB_MODULE(_ext, m) {
@@ -86,4 +96,5 @@ NB_MODULE(_ext, m) {
   bind_linear_ops(m);
   bind_row_ops(m);
   bind_machine(m);
+  bind_probes(m);
 }

@@ -5,6 +5,7 @@
 #include "cpu/linear_kernel.h"
 #include "cpu/paged_attention_kernel.h"
 #include "cpu/paged_cache_update_kernel.h"
+#include "cpu/probe_kernel.h"
 #include "cpu/row_kernels.h"
 
 namespace octavo::cpu::OCTAVO_LEVEL {
@@ -20,6 +21,9 @@ const Kernels kernels{
     .rms_norm = rms_norm,
     .rotary = rotary,
     .silu_mul = silu_mul,
+    .probe_read = probe_read,
+    .probe_triad = probe_triad,
+    .probe_fma = probe_fma,
 };
 
 }  // namespace octavo::cpu::OCTAVO_LEVEL

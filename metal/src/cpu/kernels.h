@@ -167,6 +167,31 @@ struct SiluMul {
   int dim;
 };
 
+// Rows of the widest register block: every level's own block divides it, so a round is the same work at all.
+constexpr int kProbeRows = 12;
+constexpr int kProbeFlops = 2 * kProbeRows * kPanel;
+
+struct ReadProbe {
+  const float* data;  // [units, block]
+  float* sums;        // [units, 8, kPanel]
+  int64_t block;      // numbers, a multiple of 8 * kPanel
+  int passes;
+};
+
+struct TriadProbe {
+  const float* a;  // [units, block]
+  const float* b;
+  float* out;
+  int64_t block;  // numbers, a multiple of kPanel
+  float scale;
+};
+
+struct FmaProbe {
+  float* sums;     // [units, kPanel]
+  int64_t rounds;  // of kProbeFlops
+  float factor;
+};
+
 struct Kernels {
   void (*paged_cache_update)(const CacheUpdate&, int64_t begin, int64_t end);
   void (*paged_attention)(const Attention&, int64_t begin, int64_t end);
@@ -178,6 +203,9 @@ struct Kernels {
   void (*rms_norm)(const RMSNorm&, int64_t begin, int64_t end);
   void (*rotary)(const Rotary&, int64_t begin, int64_t end);
   void (*silu_mul)(const SiluMul&, int64_t begin, int64_t end);
+  void (*probe_read)(const ReadProbe&, int64_t begin, int64_t end);
+  void (*probe_triad)(const TriadProbe&, int64_t begin, int64_t end);
+  void (*probe_fma)(const FmaProbe&, int64_t begin, int64_t end);
 };
 
 namespace plain {
