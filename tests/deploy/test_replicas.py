@@ -1,7 +1,7 @@
 """Two real servers behind nginx: one is killed, one is drained, in the middle of load."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.support.nginx import nginx
 
 Json = dict[str, object]
 
-FLAGS = ("--max-num-seqs=16", "--kv-cache-memory=64MiB", "--max-model-len=20000")
+FLAGS = ("--max-num-seqs=32", "--kv-cache-memory=64MiB", "--max-model-len=20000")
 CLIENTS = 6
 
 
@@ -48,20 +48,6 @@ def request(number: int, max_tokens: int, **fields: object) -> Json:
     return body | {"ignore_eos": True} | fields
 
 
-async def broken_off(client: httpx.AsyncClient, number: int, begun: asyncio.Queue[int]) -> bool:
-    """Whether a stream that would write for minutes ends with an error."""
-    body = request(number, 19_000, stream=True)
-    try:
-        async with client.stream("POST", "/v1/completions", json=body) as answer:
-            assert answer.status_code == 200
-            async for line in answer.aiter_lines():
-                if line.startswith("data: "):
-                    begun.put_nowait(number)
-    except httpx.RemoteProtocolError:
-        return True
-    return False
-
-
 async def completed(client: httpx.AsyncClient, number: int) -> int:
     answer = await client.post("/v1/completions", json=request(number, 4))
     return answer.status_code
@@ -71,35 +57,47 @@ def running(server: LiveServer) -> float:
     return server.metrics()["octavo_requests_running"]
 
 
-async def first_tokens(begun: asyncio.Queue[int], of: int) -> None:
-    seen: set[int] = set()
-    while len(seen) < of:
-        seen.add(await asyncio.wait_for(begun.get(), PATIENCE))
+async def open_streams(
+    client: httpx.AsyncClient, servers: Sequence[LiveServer], max_tokens: int
+) -> "list[asyncio.Task[str]]":
+    """Streams that have begun, some on each server."""
+    streams: list[asyncio.Task[str]] = []
+    while not streams or min(map(running, servers)) < 2:
+        begun = [asyncio.Event() for _ in range(CLIENTS)]
+        for event in begun:
+            body = request(len(streams), max_tokens, stream=True)
+            streams.append(asyncio.create_task(last_line(client, body, event)))
+        for event in begun:
+            await asyncio.wait_for(event.wait(), PATIENCE)
+    return streams
+
+
+async def last_line(client: httpx.AsyncClient, body: Json, begun: asyncio.Event) -> str:
+    """What a stream ends with, or the name of the error that ends it."""
+    last = ""
+    try:
+        async with client.stream("POST", "/v1/completions", json=body) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith("data: "):
+                    last = line
+                    begun.set()
+    except httpx.RemoteProtocolError as error:
+        return type(error).__name__
+    return last
 
 
 async def test_a_killed_replica_takes_its_own_streams_with_it_and_no_other(
     tiny_model: Path, survivor: LiveServer, tmp_path: Path
 ) -> None:
-    begun: asyncio.Queue[int] = asyncio.Queue()
     with killed(tiny_model) as victim:
         async with both(tmp_path, survivor, victim) as client:
-            streams = [
-                asyncio.create_task(broken_off(client, number, begun)) for number in range(CLIENTS)
-            ]
-            await first_tokens(begun, CLIENTS)
+            streams = await open_streams(client, (survivor, victim), 19_000)
             lost = int(running(victim))
             victim.process.kill()
-            for _ in range(lost):
-                done, _ = await asyncio.wait(
-                    [stream for stream in streams if not stream.done()],
-                    timeout=PATIENCE,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                assert done
-            ended = [stream for stream in streams if stream.done()]
-            assert 0 < lost < CLIENTS
-            assert [await stream for stream in ended] == [True] * lost
-            assert {await completed(client, number) for number in range(CLIENTS)} == {200}
+            ends = asyncio.as_completed(streams, timeout=PATIENCE)
+            assert [await next(ends) for _ in range(lost)] == ["RemoteProtocolError"] * lost
+            assert {await completed(client, number) for number in range(16)} == {200}
+            assert running(survivor) == len(streams) - lost
             for stream in streams:
                 stream.cancel()
             await asyncio.gather(*streams, return_exceptions=True)
@@ -109,35 +107,19 @@ async def test_draining_a_replica_loses_no_request(
     tiny_model: Path, survivor: LiveServer, tmp_path: Path
 ) -> None:
     statuses: list[int] = []
+
+    async def keep_asking(client: httpx.AsyncClient, first: int) -> None:
+        """Until a while after the replica has gone."""
+        number, after = first, 0
+        while after < 4:
+            after += leaving.process.poll() is not None
+            statuses.append(await completed(client, number))
+            number += CLIENTS
+
     with live_server(tiny_model, *FLAGS) as leaving:
         async with both(tmp_path, survivor, leaving) as client:
-
-            async def keep_asking(first: int) -> None:
-                """Until a while after the replica has gone."""
-                number, after = first, 0
-                while after < 4:
-                    after += leaving.process.poll() is not None
-                    statuses.append(await completed(client, number))
-                    number += CLIENTS
-
-            begun: asyncio.Queue[int] = asyncio.Queue()
-            long = [asyncio.create_task(streamed(client, n, begun)) for n in range(CLIENTS)]
-            await first_tokens(begun, CLIENTS)
-            assert running(leaving) > 0
-            load = [asyncio.create_task(keep_asking(number)) for number in range(CLIENTS)]
+            long = await open_streams(client, (survivor, leaving), 400)
             leaving.process.terminate()
-            await asyncio.gather(*load)
-            assert [await stream for stream in long] == ["data: [DONE]"] * CLIENTS
+            await asyncio.gather(*(keep_asking(client, number) for number in range(CLIENTS)))
+            assert {await stream for stream in long} == {"data: [DONE]"}
     assert set(statuses) == {200}
-
-
-async def streamed(client: httpx.AsyncClient, number: int, begun: asyncio.Queue[int]) -> str:
-    """The last line of a stream that takes a while."""
-    last = ""
-    body = request(number, 300, stream=True)
-    async with client.stream("POST", "/v1/completions", json=body) as answer:
-        async for line in answer.aiter_lines():
-            if line.startswith("data: "):
-                last = line
-                begun.put_nowait(number)
-    return last
