@@ -18,6 +18,7 @@ class ServerConfig:
     request_timeout: float | None = None  # of one generation, from its admission
     keepalive_seconds: float = 10.0
     log_prompts: bool = False
+    dashboard: bool = True
     debug_endpoints: bool = False
 
 

@@ -94,6 +94,7 @@ def _http(flags: Namespace, environment: Mapping[str, str]) -> ServerConfig:
         request_timeout=flags.request_timeout,
         keepalive_seconds=flags.keepalive,
         log_prompts=flags.log_prompts,
+        dashboard=not flags.no_dashboard,
         debug_endpoints=flags.debug_endpoints,
     )
 

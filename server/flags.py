@@ -254,6 +254,7 @@ HTTP = FlagGroup(
             "SECONDS",
             default="30",
         ),
+        Flag("--no-dashboard", "serve no live view at /dashboard"),
         Flag("--debug-endpoints", "show the page pool at /debug/pages"),
     ),
 )

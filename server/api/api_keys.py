@@ -1,4 +1,4 @@
-"""API keys: every path but the probes asks for one, where any is configured."""
+"""API keys: where any is configured, every path asks for one but the probes and the live page."""
 
 import hashlib
 import hmac
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from server.api.dashboard.page_files import PATHS as PAGE_PATHS
 from server.api.error_response import error_response
 from server.errors import Unauthorized
 
-OPEN_PATHS = frozenset({"/health", "/livez"})
+OPEN_PATHS = PAGE_PATHS | {"/health", "/livez"}
 
 
 class ApiKeys:

@@ -17,6 +17,9 @@ from server.api import chat, completions, models, probes, tokens
 from server.api.active_requests import ActiveRequests
 from server.api.api_keys import ApiKeys
 from server.api.app_context import AppContext
+from server.api.dashboard import routes as dashboard
+from server.api.dashboard.feed import SNAPSHOT_SECONDS, SnapshotFeed
+from server.api.dashboard.snapshot_maker import SnapshotMaker
 from server.api.engine_client import EngineClient
 from server.api.error_guard import ErrorGuard
 from server.api.error_response import error_response
@@ -48,6 +51,7 @@ class Surroundings:
     stream_limits: StreamLimits = field(default_factory=StreamLimits)
     wall_clock: Callable[[], float] = time.time  # seconds since 1970
     monotonic_clock: Callable[[], float] = time.monotonic
+    snapshot_seconds: float = SNAPSHOT_SECONDS  # between two of the live view
 
 
 def create_app(
@@ -64,12 +68,22 @@ def create_app(
     """
     around = surroundings or Surroundings()
     workers = Workers()
+    active = ActiveRequests(engine, config.request_timeout)
+    maker = SnapshotMaker(
+        model=config.served_model_name,
+        engine=engine,
+        active=active,
+        metrics=metrics,
+        workers=workers,
+        clock=around.monotonic_clock,
+    )
     context = AppContext(
         config=config,
         engine=engine,
         tokenizer=tokenizer,
         metrics=metrics,
-        active=ActiveRequests(engine, config.request_timeout),
+        active=active,
+        feed=SnapshotFeed(maker.make, around.snapshot_seconds),
         workers=workers,
         encoder=PromptEncoder(tokenizer, workers, engine.limits),
         stream_limits=replace(around.stream_limits, keepalive_seconds=config.keepalive_seconds),
@@ -113,12 +127,15 @@ def active_requests(app: FastAPI) -> ActiveRequests:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
+    app.state.context.feed.close()
     app.state.context.workers.close()
 
 
 def _add_routes(app: FastAPI, config: ServerConfig) -> None:
     for router in ROUTERS:
         app.include_router(router)
+    if config.dashboard:
+        app.include_router(dashboard.router)
     if config.debug_endpoints:
         app.include_router(probes.debug_router)
 

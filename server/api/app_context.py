@@ -7,6 +7,7 @@ from starlette.requests import Request
 
 from engine.errors import ModelNotFound
 from server.api.active_requests import ActiveRequests
+from server.api.dashboard.feed import SnapshotFeed
 from server.api.engine_client import EngineClient
 from server.api.metrics import Metrics
 from server.api.prompt_encoder import PromptEncoder
@@ -23,6 +24,7 @@ class AppContext:
     tokenizer: Tokenizer
     metrics: Metrics
     active: ActiveRequests
+    feed: SnapshotFeed
     workers: Workers
     encoder: PromptEncoder
     stream_limits: StreamLimits

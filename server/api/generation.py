@@ -37,6 +37,10 @@ class Generation:
         self._readers: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def request_ids(self) -> tuple[str, ...]:
+        return tuple(request.request_id for request in self._requests)
+
     def start(self) -> None:
         """Submits every request, or raises what the engine said of the first one refused."""
         streams: list[AsyncIterator[TokenEvent]] = []

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from engine.engine_stats import EngineStats, StepReport
+from server.api.recent_values import RecentValues
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -39,6 +40,7 @@ class Metrics:
             "From a request's headers to its first token.",
             REQUEST_BUCKETS,
         )
+        self.recent_first_tokens = RecentValues()  # seconds, likewise
         self.inter_token = self._seconds(
             "octavo_inter_token_seconds", "Between two tokens of one choice.", TOKEN_BUCKETS
         )
@@ -63,6 +65,11 @@ class Metrics:
         self.step_tokens.observe(report.num_tokens)
         for seconds in report.queue_seconds:
             self.queue_seconds.observe(seconds)
+
+    def first_token(self, seconds: float, now: float) -> None:
+        """`seconds` from a request's headers to its first token, at `now` of the records' clock."""
+        self.time_to_first_token.observe(seconds)
+        self.recent_first_tokens.add(now, seconds)
 
     def watch(self, stats: Callable[[], EngineStats]) -> None:
         """Shows the engine's own figures too, read at each scrape."""

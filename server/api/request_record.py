@@ -40,12 +40,17 @@ class RequestRecord:
         self._began = clock()
         self._last_token: dict[int, float] = {}  # of each choice, when
 
+    @property
+    def age_seconds(self) -> float:
+        """Since the headers were read."""
+        return self._clock() - self._began
+
     def count_token(self, choice: int) -> None:
         now = self._clock()
         self.completion_tokens += 1
         if self.first_token_seconds is None:
             self.first_token_seconds = now - self._began
-            self._metrics.time_to_first_token.observe(self.first_token_seconds)
+            self._metrics.first_token(self.first_token_seconds, now)
         if choice in self._last_token:
             self._metrics.inter_token.observe(now - self._last_token[choice])
         self._last_token[choice] = now

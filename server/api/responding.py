@@ -58,7 +58,7 @@ def open_answer(  # noqa: PLR0913 - an answer has this many independent parts
     if context.config.log_prompts:
         ids = [token_id for prompt in prompts for token_id in prompt.token_ids]
         record.prompt_text = context.tokenizer.decode(ids, skip_special=False)
-    generation = context.active.open(requests)
+    generation = context.active.open(requests, record)
     lengths = [len(prompt.token_ids) for prompt in prompts]
     return Answer(generation, choices, lengths, record, context.workers)
 

@@ -173,3 +173,16 @@ PAGES: Examples = {
         }
     ],
 }
+SNAPSHOT_STREAM = (
+    'data: {"model":"smollm2","status":"ready","requests_running":1,"requests_waiting":0,'
+    '"rates":{"generated_tokens":41.5,"prompt_tokens":0.0},'
+    '"first_token":{"median":0.0712,"p95":0.1304,"requests":12},"prefix_hit_rate":0.25,'
+    '"preemptions":0,"pages":{"free":1021,"used":2,"cached":1},'
+    '"pool":{"page_size":16,"num_pages":1024,"exact":true,"owners":["req-1f2e3d4c/0"],'
+    '"runs":[{"used":1,"tokens":16,"holders":1,"owners":[0]},'
+    '{"used":1,"tokens":5,"holders":1,"owners":[0]},{"cached":1,"tokens":16},{"free":1021}]},'
+    '"sequences":[{"name":"req-1f2e3d4c/0","state":"running","prompt_tokens":12,'
+    '"prompt_computed":12,"cached_tokens":0,"generated_tokens":10,"max_tokens":64,'
+    '"preemptions":0,"age_seconds":0.4}]}\n\n'
+    "data: [DONE]\n\n"
+)

@@ -75,7 +75,7 @@ def _operation(operation: Operation) -> Json:
         "security": [{"apiKey": []}] if operation.needs_key else [],
     }
     if operation.path_parameter is not None:
-        told["parameters"] = [_path_parameter(operation.path_parameter)]
+        told["parameters"] = [_path_parameter(operation.path_parameter, operation.path_example)]
     if operation.body is not None:
         content = _content(operation.body, operation.body_examples)
         told["requestBody"] = {"required": True, "content": {"application/json": content}}
@@ -83,13 +83,13 @@ def _operation(operation: Operation) -> Json:
     return told
 
 
-def _path_parameter(name: str) -> Json:
+def _path_parameter(name: str, example: str) -> Json:
     return {
         "name": name,
         "in": "path",
         "required": True,
         "schema": {"type": "string", "minLength": 1},
-        "example": "smollm2",
+        "example": example,
     }
 
 

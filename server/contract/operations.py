@@ -11,6 +11,7 @@ from server.api.schemas.chat import ChatChunk, ChatCompletion, ChatRequest
 from server.api.schemas.completion import Completion, CompletionChunk, CompletionRequest
 from server.api.schemas.model import ModelCard, ModelList
 from server.api.schemas.probe import Health, Liveness, Version
+from server.api.schemas.snapshot import Snapshot
 from server.api.schemas.tokens import (
     DetokenizeRequest,
     DetokenizeResponse,
@@ -39,6 +40,7 @@ class Operation:
     stream_example: str = ""
     text_media: str | None = None  # of a text answer
     path_parameter: str | None = None
+    path_example: str = "smollm2"
     refusals: tuple[str, ...] = ()  # keys of REFUSALS
     needs_key: bool = True
 
@@ -264,6 +266,47 @@ OPERATIONS: tuple[Operation, ...] = (
         {"pages": examples.PAGES},
         text_media="application/json",
         refusals=(*_GUARDED, "NoSuchPath"),
+    ),
+    Operation(
+        "get",
+        "/dashboard",
+        "showDashboard",
+        "The live view",
+        "A page for browsers that shows the snapshots below. It holds no data and asks for the key "
+        "itself. Not where the server was started with --no-dashboard.",
+        None,
+        {"excerpt": "<!doctype html>\n"},
+        text_media="text/html",
+        refusals=("NoSuchPath",),
+        needs_key=False,
+    ),
+    Operation(
+        "get",
+        "/dashboard/{file}",
+        "showDashboardFile",
+        "A file of the live view",
+        "Its style, its scripts and its icon.",
+        None,
+        {"excerpt": "export function"},
+        text_media="text/javascript",
+        path_parameter="file",
+        path_example="main.js",
+        refusals=("NoSuchPath",),
+        needs_key=False,
+    ),
+    Operation(
+        "get",
+        "/dashboard/snapshots",
+        "watchSnapshots",
+        "The server from moment to moment",
+        "A stream without an end: at most two snapshots a second of pages, requests and rates, never "
+        "of a text. A reader that is slow misses some. [DONE] follows when the server ends. Not "
+        "where the server was started with --no-dashboard.",
+        None,
+        {},
+        chunk=Snapshot,
+        stream_example=examples.SNAPSHOT_STREAM,
+        refusals=(*_GUARDED, "NoSuchPath", "Unavailable"),
     ),
     Operation(
         "get",

@@ -49,7 +49,7 @@ def test_every_flag_lands_in_the_configuration(tmp_path: Path) -> None:
         *("--api-key", "a", "--api-key", "b", "--api-key-file", str(keys)),
         *("--cors-origin", "https://a.example", "--cors-origin", "*", "--max-body-size", "2KiB"),
         *("--request-timeout", "4.5", "--keepalive", "2", "--grace", "0", "--debug-endpoints"),
-        *("--log-format", "JSON", "--log-level", "DEBUG", "--log-prompts"),
+        *("--log-format", "JSON", "--log-level", "DEBUG", "--log-prompts", "--no-dashboard"),
         OCTAVO_API_KEY="c",
     )
     assert config == ServeConfig(
@@ -63,6 +63,7 @@ def test_every_flag_lands_in_the_configuration(tmp_path: Path) -> None:
             request_timeout=4.5,
             keepalive_seconds=2,
             log_prompts=True,
+            dashboard=False,
             debug_endpoints=True,
         ),
         engine=EngineConfig(

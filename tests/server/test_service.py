@@ -190,6 +190,24 @@ async def test_an_idle_connection_does_not_hold_the_end_up(tokenizer: Tokenizer)
         writer.close()
 
 
+async def test_somebody_who_watches_does_not_hold_the_end_up(tokenizer: Tokenizer) -> None:
+    engine = EndingEngine(tokenizer)
+    engine.pause()
+    async with serving(engine, tokenizer) as service:
+        request = service.stream("hello", max_tokens=1)
+        await engine.submitted(1)
+        async with service.client.stream("GET", "/dashboard/snapshots") as answer:
+            os.kill(os.getpid(), signal.SIGTERM)
+            lines = (line async for line in answer.aiter_lines() if line)
+            async for line in lines:
+                if '"status":"draining"' in line:
+                    break
+            await engine.advance(1)
+            assert [line async for line in lines][-1] == "data: [DONE]"
+        await request
+        assert await service.exit_code() == 0
+
+
 async def test_a_dead_engine_ends_the_server_with_a_fault(tokenizer: Tokenizer) -> None:
     """Case C12: a supervisor sees it."""
     engine = EndingEngine(tokenizer)

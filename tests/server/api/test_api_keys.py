@@ -57,7 +57,7 @@ async def test_the_scheme_may_be_spelled_in_any_case(app: App) -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 async def test_every_path_is_guarded_as_documented(app: App, operation: Operation) -> None:
-    path = operation.path.replace("{model_id}", MODEL)
+    path = operation.path.replace("{model_id}", MODEL).replace("{file}", "main.js")
     async with in_memory(app) as client:
         status = (await client.request(operation.method, path)).status_code
     assert (status == 401) == operation.needs_key

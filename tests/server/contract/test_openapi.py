@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from server.api.app import ROUTERS
+from server.api.dashboard.routes import router as dashboard_router
 from server.api.probes import debug_router
 from server.api.schemas.error import ErrorEnvelope
 from server.contract.openapi import openapi_document
@@ -34,7 +35,7 @@ async def test_the_app_answers_the_same_document(client: httpx.AsyncClient) -> N
 def test_every_route_is_documented_and_no_other() -> None:
     routes = {
         (method.lower(), route.path.replace(":path", ""))
-        for router in (*ROUTERS, debug_router)
+        for router in (*ROUTERS, dashboard_router, debug_router)
         for route in router.routes
         for method in route.methods
     }
