@@ -21,10 +21,18 @@ class KVDtype(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SpeculationConfig:
+    """How tokens are drafted: by a second model, or by n-grams of the text itself without one."""
+
+    max_draft_tokens: int = 8  # for one sequence in one step
+    draft_model: str | None = None  # the path of its checkpoint
+
+
+@dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Limits and choices of one engine; counts in tokens, sequences and pages.
 
-    `kv_cache_bytes` is the budget of all layers' K and V together.
+    `kv_cache_bytes` is the budget of all layers' K and V together, a draft model's included.
     """
 
     kv_cache_bytes: int
@@ -36,3 +44,4 @@ class EngineConfig:
     kv_dtype: KVDtype = KVDtype.FLOAT32
     attention: AttentionKind = AttentionKind.PAGED
     prefix_cache: bool = True
+    speculation: SpeculationConfig | None = None

@@ -10,6 +10,7 @@ from typing import Protocol
 from engine.engine_stats import EngineLimits, EngineStats, StorageStats
 from engine.engine_view import EngineView, take_view
 from engine.pool_snapshot import PoolSnapshot, count_unused_tail_slots, take_snapshot
+from engine.proposer import Draft, DraftRound, Proposer
 from engine.request import Request
 from engine.scheduler import Scheduler
 from engine.step_batch import StepBatch, StepResult
@@ -24,6 +25,17 @@ class StepFailure:
     cause: Exception
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The drafts of one round; where the proposer raised there are none, and `fault` is for the log."""
+
+    drafts: tuple[Draft, ...] = ()
+    fault: Exception | None = None
+
+
+NOTHING_PROPOSED = Proposal()
+
+
 class Runner(Protocol):
     """What computes a step: `ModelRunner`, or a fake in tests."""
 
@@ -33,9 +45,14 @@ class Runner(Protocol):
 
 
 class Engine:
-    def __init__(self, scheduler: Scheduler, runner: Runner) -> None:
+    """Without a proposer nothing is drafted."""
+
+    def __init__(
+        self, scheduler: Scheduler, runner: Runner, proposer: Proposer | None = None
+    ) -> None:
         self._scheduler = scheduler
         self._runner = runner
+        self._proposer = proposer
 
     @property
     def limits(self) -> EngineLimits:
@@ -54,11 +71,40 @@ class Engine:
 
     def step(self) -> list[TokenEvent]:
         """One whole step; empty where there is nothing to do."""
-        batch = self.plan()
+        drafting = self.drafting()
+        batch = self.plan(self.propose(drafting) if drafting else NOTHING_PROPOSED)
         return self.finish(batch, self.compute(batch)) if batch else []
 
-    def plan(self) -> StepBatch | None:
-        return self._scheduler.schedule()
+    def drafting(self) -> DraftRound | None:
+        """What the next step would have drafted; None where drafts are not worth their cost."""
+        asks = self._scheduler.asks() if self._proposer else ()
+        return DraftRound(asks, self._scheduler.live()) if asks else None
+
+    def propose(self, drafting: DraftRound) -> Proposal:
+        """Run on the device; touches nothing of the scheduler, and never raises."""
+        assert self._proposer
+        try:
+            answers = self._proposer.propose(drafting)
+            return Proposal(
+                tuple(
+                    Draft(ask.sequence_id, len(ask.token_ids), tuple(answer))
+                    for ask, answer in zip(drafting.asks, answers, strict=True)
+                    if answer
+                )
+            )
+        except Exception as fault:  # noqa: BLE001 - whatever goes wrong with a guess, nobody needs it
+            return Proposal(fault=fault)
+
+    def plan(self, proposal: Proposal = NOTHING_PROPOSED) -> StepBatch | None:
+        if proposal.fault:
+            self._scheduler.speculation.proposer_failed()
+        elif proposal.drafts:
+            self._scheduler.speculation.proposer_answered()
+        return self._scheduler.schedule(proposal.drafts)
+
+    def measured(self, num_tokens: int, seconds: float) -> None:
+        """A whole step, drafting included, took so long: later drafts are weighed against it."""
+        self._scheduler.speculation.cost.observe(num_tokens, seconds)
 
     def compute(self, batch: StepBatch) -> StepResult | StepFailure:
         """Run on the device; touches nothing of the scheduler."""
@@ -108,4 +154,5 @@ class Engine:
             prefix_hit_tokens=counters.prefix_hit_tokens,
             prompt_tokens=counters.prompt_tokens,
             generated_tokens=counters.generated_tokens,
+            drafts=scheduler.speculation.counters.stats(),
         )

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Protocol
 
-from engine.engine import Engine, StepFailure
+from engine.engine import NOTHING_PROPOSED, Engine, Proposal, StepFailure
 from engine.engine_stats import EngineLimits, EngineStats, EngineStatus, StepReport
 from engine.engine_view import EngineView
 from engine.errors import EngineDead, Overloaded
@@ -157,9 +157,12 @@ class EngineLoop:
             await self._wake.wait()
 
     async def _step(self) -> None:
-        batch = self._engine.plan()
+        began = self._clock()
+        batch = self._engine.plan(await self._propose())
         if batch is None:
-            raise RuntimeError("there is work, but nothing of it can be computed")
+            if self._engine.has_work:
+                raise RuntimeError("there is work, but nothing of it can be computed")
+            return  # everybody left while tokens were drafted
         started = self._clock()
         loop = asyncio.get_running_loop()
         outcome = await loop.run_in_executor(self._device, self._engine.compute, batch)
@@ -169,6 +172,18 @@ class EngineLoop:
             self._count_failure(outcome)
         else:
             self._num_failures = 0
+            self._engine.measured(batch.num_tokens, self._clock() - began)
+
+    async def _propose(self) -> Proposal:
+        """Drafts for the next step. Whoever leaves meanwhile leaves drafts that nobody looks at."""
+        drafting = self._engine.drafting()
+        if drafting is None:
+            return NOTHING_PROPOSED
+        loop = asyncio.get_running_loop()
+        proposal = await loop.run_in_executor(self._device, self._engine.propose, drafting)
+        if proposal.fault:
+            log.error("drafting failed; the text goes on without", exc_info=proposal.fault)
+        return proposal
 
     def _report(self, batch: StepBatch, started: float) -> None:
         submitted = [self._submitted.pop(name, None) for name in batch.started]

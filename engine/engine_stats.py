@@ -1,7 +1,9 @@
 """What an engine tells of itself: one snapshot of gauges and counters, and the report of one step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from engine.draft_counters import DraftStats
 
 
 class EngineStatus(StrEnum):
@@ -57,6 +59,7 @@ class EngineStats:
     prefix_hit_tokens: int
     prompt_tokens: int  # computed or taken from the prefix cache, once per request
     generated_tokens: int
+    drafts: DraftStats = field(default_factory=DraftStats)
 
     @property
     def page_budget(self) -> int:

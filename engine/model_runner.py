@@ -27,7 +27,7 @@ SCORED_TOKENS = 64  # prompt tokens whose logits [64, V] are in memory at a time
 
 @dataclass(frozen=True, slots=True)
 class _Logits:
-    """What follows the last token of each row that draws, R rows, on the host."""
+    """What follows each token after which something is drawn, R of them, on the host."""
 
     rows: Floats  # [R, V]
     best: list[int]  # [R], the argmax
@@ -83,20 +83,35 @@ class ModelRunner:
 
     def _evaluate(self, batch: StepBatch, hidden: mx.array) -> _Logits | None:
         """The step's one evaluation: K/V of all layers, hidden states, logits where a row draws."""
-        stops = accumulate(len(row.token_ids) for row in batch.rows)
-        last = [stop - 1 for row, stop in zip(batch.rows, stops, strict=True) if row.draws]
-        if not last:
+        starts = accumulate((len(row.token_ids) for row in batch.rows), initial=0)
+        places = [
+            start + place
+            for row, start in zip(batch.rows, starts, strict=False)
+            for place in row.drawn_after
+        ]
+        if not places:
             mx.eval(hidden, *self._storage.arrays())
             return None
-        logits = self._model.logits(hidden[mx.array(last, mx.int32)])  # [R, V]
+        logits = self._model.logits(hidden[mx.array(places, mx.int32)])  # [R, V]
         best = mx.argmax(logits, axis=-1)
         best_logits = mx.max(logits, axis=-1)
         mx.eval(best, best_logits, logits, hidden, *self._storage.arrays())
         return _Logits(np.array(logits, copy=False), _ints(best), _floats(best_logits))
 
     def _draw_rows(self, batch: StepBatch, logits: _Logits) -> Iterator[tuple[Drawn, ...]]:
-        for i, row in enumerate(row for row in batch.rows if row.draws):
-            yield tuple(self._draw(draw, i, logits) for draw in row.draws)
+        first = 0
+        for row in batch.rows:
+            if row.draws:
+                yield tuple(self._draw_row(row, first, logits))
+                first += len(row.drawn_after)
+
+    def _draw_row(self, row: Row, first: int, logits: _Logits) -> Iterator[Drawn]:
+        """The tokens of a row whose logits begin at `first`, up to one that contradicts a draft."""
+        for draw in row.draws:
+            drawn = self._draw(draw, first + draw.position - row.draws[0].position, logits)
+            yield drawn
+            if not row.goes_on_with(draw.position, drawn.token_id):
+                return
 
     def _draw(self, draw: Draw, i: int, logits: _Logits) -> Drawn:
         """One token, or the error that this sequence alone ends with."""

@@ -42,10 +42,12 @@ class Request:
     """One generation call.
 
     `request_id` is unique among live requests and made by the caller, never taken from a client.
-    `cache_salt` keeps requests with different salts from sharing cached pages.
+    `cache_salt` keeps requests with different salts from sharing cached pages. Without
+    `speculative` no token is drafted for it.
     """
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
     sampling: SamplingParams
     cache_salt: str = ""
+    speculative: bool = True

@@ -14,17 +14,19 @@ goes on, and every request ends. While a step runs its pages stay held, whatever
 """
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from engine.config import EngineConfig
 from engine.engine_stats import EngineLimits
 from engine.errors import Overloaded
 from engine.page_pool import PagePool
 from engine.page_table import PageTable
+from engine.proposer import Ask, Draft, SequenceId
 from engine.request import Request
 from engine.request_check import check_request
 from engine.scheduler_counters import SchedulerCounters
 from engine.sequence import Sequence
+from engine.speculation import Speculation
 from engine.step_batch import Drawn, Row, RowResult, StepBatch, StepResult
 from engine.token_budget import share_budget
 from engine.token_event import FinishReason, TokenEvent, TokenLogprob
@@ -45,6 +47,7 @@ class Scheduler:
         self.pool = pool
         self.limits = limits
         self.counters = SchedulerCounters()
+        self.speculation = Speculation(config.speculation, limits)
         self._config = config
         self._eos_token_ids = eos_token_ids
         self._waiting: list[Sequence] = []
@@ -85,17 +88,33 @@ class Scheduler:
             if not sequence.indexes and sequence not in self._in_step:
                 self._retire(sequence)
 
-    def schedule(self) -> StepBatch | None:
-        """Reserve the pages of the next step and plan it; None where nothing can be computed."""
+    def asks(self) -> tuple[Ask, ...]:
+        """The drafts that are worth their cost in the next step."""
+        return self.speculation.asks(self._running, self._config.max_num_batched_tokens)
+
+    def live(self) -> frozenset[SequenceId]:
+        """Every sequence that has not ended."""
+        return frozenset(
+            SequenceId(sequence.request.request_id, index)
+            for sequence in [*self._waiting, *self._running]
+            for index in sequence.indexes
+        )
+
+    def schedule(self, drafts: Iterable[Draft] = ()) -> StepBatch | None:
+        """Reserve the pages of the next step and plan it; None where nothing can be computed.
+
+        Drafts take what is left when everybody else has what it needs; stale ones are dropped.
+        """
         assert not self._in_step, "the step before was neither updated nor rolled back"
         self._admit()
-        rows = []
         for sequence, share in self._share_tokens():
             if sequence in self._running and self._reserve(sequence, share):
                 self._in_step.append(sequence)
-                rows.append(self._row(sequence))
-        if not rows:
+        if not self._in_step:
             return None
+        budget = self._config.max_num_batched_tokens
+        self.speculation.reserve(drafts, self._in_step, budget, self.pool)
+        rows = [self._row(sequence) for sequence in self._in_step]
         copies = [s.reservation.copy for s in self._in_step if s.reservation and s.reservation.copy]
         started = tuple(s.request.request_id for s in self._in_step if not s.has_started)
         return StepBatch(tuple(rows), tuple(copies), self.pool.num_touched, started)
@@ -107,7 +126,7 @@ class Scheduler:
         self.counters.page_copies += len(batch.page_copies)
         events: list[TokenEvent] = []
         for sequence, row, outcome in zip(sequences, batch.rows, result.rows, strict=True):
-            self._keep(sequence, row, outcome)
+            events += self._keep(sequence, outcome)
             events += self._advance(sequence, row, outcome)
         return events
 
@@ -117,7 +136,7 @@ class Scheduler:
         for sequence in reversed(sequences):
             assert sequence.reservation
             sequence.table.undo(sequence.reservation)
-            sequence.reservation = None
+            sequence.reservation, sequence.drafts = None, ()
         for sequence in sequences:
             if not sequence.indexes:
                 self._retire(sequence)
@@ -266,10 +285,10 @@ class Scheduler:
 
     def _row(self, sequence: Sequence) -> Row:
         start, stop = sequence.num_computed_tokens, sequence.table.context_len
-        is_last = stop == len(sequence.token_ids)
+        is_last = stop >= len(sequence.token_ids)  # drafts stand behind the known tokens
         return Row(
             request_id=sequence.request.request_id,
-            token_ids=tuple(sequence.token_ids[start:stop]),
+            token_ids=(*sequence.token_ids[start:stop], *sequence.drafts),
             start=start,
             page_ids=tuple(sequence.table.page_ids),
             slots=tuple(sequence.table.slots(start, stop)),
@@ -280,19 +299,29 @@ class Scheduler:
 
     # --- taking the outcome ---
 
-    def _keep(self, sequence: Sequence, row: Row, outcome: RowResult) -> None:
+    def _keep(self, sequence: Sequence, outcome: RowResult) -> list[TokenEvent]:
+        """Book what was computed; the events of the drafts that were accepted."""
         assert sequence.reservation
         if not sequence.has_started:
             sequence.has_started = True
             self.counters.prompt_tokens += sequence.num_prompt_tokens
         sequence.table.keep(sequence.reservation)
         sequence.reservation = None
-        sequence.num_computed_tokens = row.context_len
+        events = self._settle_drafts(sequence, outcome) if sequence.drafts else []
+        sequence.num_computed_tokens = sequence.table.context_len
         sequence.prompt_logprobs += outcome.scores
         if self._config.prefix_cache:
             sequence.table.register_computed(sequence.root, sequence.token_ids)
+        return events
+
+    def _settle_drafts(self, sequence: Sequence, outcome: RowResult) -> list[TokenEvent]:
+        is_live = bool(sequence.indexes)
+        accepted = sequence.count_accepted(outcome.drawn, self._eos_token_ids) if is_live else 0
+        self.speculation.settle(sequence, accepted)
+        return [self._extend(sequence, drawn) for drawn in outcome.drawn[:accepted]]
 
     def _advance(self, sequence: Sequence, row: Row, outcome: RowResult) -> list[TokenEvent]:
+        """Take the newest token of each index, or of the one, whose draw comes after all known."""
         if not sequence.indexes:
             self._retire(sequence)
             return []
@@ -300,7 +329,11 @@ class Scheduler:
             return []
         if not row.draws:
             return self._finish_scoring(sequence)
-        drawn = {draw.index: drawn for draw, drawn in zip(row.draws, outcome.drawn, strict=True)}
+        drawn = {
+            draw.index: drawn
+            for draw, drawn in zip(row.draws, outcome.drawn, strict=False)
+            if draw.position == len(sequence.token_ids)
+        }
         children = [sequence.fork(index) for index in sequence.indexes[1:]]
         for child in children:
             insort(self._running, child, key=lambda s: s.age)

@@ -5,6 +5,9 @@ A step computes T tokens in B rows, one after the other, without padding:
     row 0: 5 tokens of a prompt       row 1: 1 token        row 2: 1 token
     token_ids  [ p0 p1 p2 p3 p4        a                     b ]         T = 7
     positions  [  0  1  2  3  4       17                    42 ]
+
+A row of drafts is one more shape of the same: row 1 with two drafts has the tokens [a d1 d2] at
+17, 18 and 19, and a draw after each of the three.
 """
 
 from collections.abc import Mapping
@@ -17,10 +20,11 @@ from engine.token_event import TokenLogprob
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One token to be chosen after the last token of a row.
+    """One token to be chosen after a token of a row: the last one, but for drafts.
 
-    A row has several draws where n sequences are forked from one prompt: each is another `index`.
-    `position` is that of the new token in its sequence. `history` is given only where a penalty
+    A row has several draws where n sequences are forked from one prompt, each with another `index`,
+    and where it holds drafts, each with another `position`. That is the place of the new token in its
+    sequence; what it follows stands right before it. `history` is given only where a penalty
     needs it. `banned_token_ids` cannot be drawn (an end that comes before min_tokens).
     """
 
@@ -60,6 +64,20 @@ class Row:
     def context_len(self) -> int:
         return self.start + len(self.token_ids)
 
+    @property
+    def drawn_after(self) -> tuple[int, ...]:
+        """The places in `token_ids` after which tokens are drawn, each once, in order."""
+        return tuple(dict.fromkeys(draw.position - 1 - self.start for draw in self.draws))
+
+    def goes_on_with(self, position: int, token_id: int | None) -> bool:
+        """Whether `token_id`, drawn for `position`, leaves the draws after it a meaning.
+
+        It must be the draft that stands there; where none does, there is nothing to contradict.
+        """
+        if position >= self.context_len:
+            return True
+        return self.token_ids[position - self.start] == token_id
+
 
 @dataclass(frozen=True, slots=True)
 class StepBatch:
@@ -90,7 +108,8 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """One Drawn for each draw of the row, one score for each of its targets."""
+    """One Drawn for each draw of the row, up to the first that is not the draft which stands there;
+    one score for each of its targets."""
 
     drawn: tuple[Drawn, ...] = ()
     scores: tuple[TokenLogprob, ...] = ()

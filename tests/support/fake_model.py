@@ -90,13 +90,22 @@ class FakeModel:
         return digest
 
     def _row_result(self, row: Row) -> RowResult:
-        digest = self._context_digest(row, row.context_len)
-        drawn = tuple(self._draw(row.request_id, digest, draw) for draw in row.draws)
+        drawn = self._drawn(row)
         stop = row.context_len - len(row.token_ids)
         scores = []
         for i, target in enumerate(row.targets):
             scores.append(score(self._context_digest(row, stop + i + 1), target))
-        return RowResult(drawn, tuple(scores))
+        return RowResult(tuple(drawn), tuple(scores))
+
+    def _drawn(self, row: Row) -> list[Drawn]:
+        drawn = []
+        for draw in row.draws:
+            digest = self._context_digest(row, draw.position)
+            drawn.append(self._draw(row.request_id, digest, draw))
+            if not row.goes_on_with(draw.position, drawn[-1].token_id):
+                break
+        self._context_digest(row, row.context_len)
+        return drawn
 
     def _draw(self, request_id: str, digest: int, draw: Draw) -> Drawn:
         if (request_id, draw.index) in self.failing:

@@ -7,7 +7,7 @@ stale slot changes the tokens that come out.
 from collections.abc import Callable, Sequence
 
 from engine.engine_stats import CopiedBytes, StorageStats
-from engine.step_batch import Draw, Drawn, Row, RowResult, StepBatch, StepResult
+from engine.step_batch import Drawn, Row, RowResult, StepBatch, StepResult
 
 VOCAB_SIZE = 64
 
@@ -56,8 +56,9 @@ class FakeRunner:
         context = [
             self._slots[row.page_ids[p // size] * size + p % size] for p in range(row.context_len)
         ]
-        return RowResult(tuple(_draw(context, draw) for draw in row.draws))
-
-
-def _draw(context: Sequence[int], draw: Draw) -> Drawn:
-    return Drawn(next_token(context, draw.index))
+        drawn = []
+        for draw in row.draws:
+            drawn.append(Drawn(next_token(context[: draw.position], draw.index)))
+            if not row.goes_on_with(draw.position, drawn[-1].token_id):
+                break
+        return RowResult(tuple(drawn))
