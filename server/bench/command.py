@@ -2,11 +2,13 @@
 
 from argparse import ArgumentParser
 
+from server.bench.compare_bench import COMPARE
 from server.bench.fragmentation_bench import FRAGMENTATION
 from server.bench.serve_bench import SERVE
 
 BENCHES = (
     SERVE,
+    COMPARE,
     FRAGMENTATION,
 )
 

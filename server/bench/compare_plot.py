@@ -1,0 +1,53 @@
+"""The plot of `octavo bench compare`: a panel for each figure, a bar for each server."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from server.bench.comparison import Comparison
+from server.bench.plot import new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLUMNS = 3
+COLOURS = ("tab:gray", "tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple")
+
+
+def plot_comparison(comparisons: Sequence[Comparison], path: Path) -> None:
+    blocks = [
+        list(block) for _, block in groupby(comparisons, key=lambda c: (c.load.name, c.figure))
+    ]
+    columns = min(COLUMNS, len(blocks))
+    rows = -(-len(blocks) // columns)
+    figure = new_figure(
+        "Median of the rounds, lowest to highest; ratios to the first", rows, columns
+    )
+    panels = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+    for axes, block in zip(panels, blocks, strict=False):
+        _draw(axes, block)
+    for unused in panels[len(blocks) :]:
+        unused.set_axis_off()
+    save_figure(figure, path)
+
+
+def _draw(axes: "Axes", block: Sequence[Comparison]) -> None:
+    medians = [c.value.median if c.value else 0.0 for c in block]
+    below = [c.value.median - c.value.low if c.value else 0.0 for c in block]
+    above = [c.value.high - c.value.median if c.value else 0.0 for c in block]
+    colours = [COLOURS[index % len(COLOURS)] for index in range(len(block))]
+    bars = axes.bar(
+        [c.server for c in block], medians, yerr=(below, above), capsize=4, color=colours
+    )
+    axes.bar_label(bars, labels=[_label(c) for c in block], label_type="center", color="white")
+    better = "more is better" if block[0].figure.more_is_better else "less is better"
+    axes.set_title(f"{block[0].load.name} ({better})", fontsize="medium")
+    axes.set_ylabel(block[0].figure.label)
+
+
+def _label(comparison: Comparison) -> str:
+    if comparison.value is None:
+        return "failed"
+    ratio = f"\n{comparison.ratio.median:.2f}x" if comparison.ratio else ""
+    return f"{comparison.value.median:.4g}{ratio}"
