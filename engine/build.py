@@ -8,6 +8,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.config import EngineConfig, KVDtype
+from engine.draft_model_proposer import DraftLimits, DraftModelProposer
 from engine.engine import Engine
 from engine.engine_loop import EngineLoop, StepObserver
 from engine.engine_stats import EngineLimits
@@ -16,10 +17,14 @@ from engine.gpu_kernels import choose_kernels, kernel_format
 from engine.kv_storage import KVShape, KVStorage
 from engine.model_runner import ModelRunner
 from engine.models import CausalLM, ModelSpec, load_model
+from engine.ngram_proposer import NgramProposer
 from engine.page_pool import PagePool
+from engine.proposer import Proposer
 from engine.request import SamplingParams
 from engine.scheduler import Scheduler
 from engine.step_batch import Draw, Row, StepBatch
+
+CATCH_UP_SHARE = 4  # of a step's tokens, what a draft model catches up with in one round
 
 
 async def build_engine(path: Path, config: EngineConfig, observer: StepObserver) -> EngineLoop:
@@ -37,24 +42,33 @@ async def build_engine(path: Path, config: EngineConfig, observer: StepObserver)
 
 def load_engine(path: Path, config: EngineConfig) -> Engine:
     """The same without a loop; call it and `Engine.step` from one thread. Raises ModelError."""
-    return make_engine(load_model(path).model, config)
+    draft_path = config.speculation.draft_model if config.speculation else None
+    model = load_model(path).model
+    return make_engine(model, config, load_model(Path(draft_path)).model if draft_path else None)
 
 
-def make_engine(model: CausalLM, config: EngineConfig) -> Engine:
+def make_engine(
+    model: CausalLM, config: EngineConfig, draft_model: CausalLM | None = None
+) -> Engine:
     """Wire an engine around a model and warm it up.
 
-    Raises ModelError where the budget holds no page, or a shape is beyond the kernels.
+    The K/V budget is shared with the draft model so that each gets the same number of pages: what
+    the model can hold of a text, the draft model can hold too.
+
+    Raises ModelError where the budget holds no page, a shape is beyond the kernels, or the draft
+    model's vocabulary is another.
     """
-    shape = kv_shape(model.spec, config)
-    num_pages = config.kv_cache_bytes // shape.bytes_per_page
-    if num_pages < 1:
-        raise ModelError(
-            f"the K/V budget of {config.kv_cache_bytes} bytes does not hold one page "
-            f"of {shape.bytes_per_page} bytes"
-        )
+    num_pages = _num_pages(model, config, draft_model)
     pool = PagePool(num_pages, config.page_size)
     limits = engine_limits(model.spec, config, num_pages)
     scheduler = Scheduler(config, limits, model.spec.eos_token_ids, pool)
+    runner = make_runner(model, config, num_pages)
+    return Engine(scheduler, runner, _make_proposer(config, draft_model, num_pages))
+
+
+def make_runner(model: CausalLM, config: EngineConfig, num_pages: int) -> ModelRunner:
+    """A runner with pages of its own, warm. Raises ModelError where a shape is beyond the kernels."""
+    shape = kv_shape(model.spec, config)
     kernels = choose_kernels(config.attention, kernel_format(model.spec, shape.dtype))
     storage = KVStorage(shape, num_pages, kernels.write_rows)
     runner = ModelRunner(model, storage, kernels.attention)
@@ -62,7 +76,36 @@ def make_engine(model: CausalLM, config: EngineConfig) -> Engine:
         warm_up(runner)
     except ValueError as error:
         raise ModelError(f"the kernels cannot serve this model: {error}") from error
-    return Engine(scheduler, runner)
+    return runner
+
+
+def _num_pages(model: CausalLM, config: EngineConfig, draft_model: CausalLM | None) -> int:
+    bytes_per_page = kv_shape(model.spec, config).bytes_per_page
+    if draft_model:
+        if draft_model.spec.vocab_size != model.spec.vocab_size:
+            raise ModelError(
+                f"the draft model has a vocabulary of {draft_model.spec.vocab_size} tokens, "
+                f"the model one of {model.spec.vocab_size}: they must be the same"
+            )
+        bytes_per_page += kv_shape(draft_model.spec, config).bytes_per_page
+    num_pages = config.kv_cache_bytes // bytes_per_page
+    if num_pages < 1:
+        raise ModelError(
+            f"the K/V budget of {config.kv_cache_bytes} bytes does not hold one page "
+            f"of {bytes_per_page} bytes"
+        )
+    return num_pages
+
+
+def _make_proposer(
+    config: EngineConfig, draft_model: CausalLM | None, num_pages: int
+) -> Proposer | None:
+    if draft_model:
+        runner = make_runner(draft_model, config, num_pages)
+        catch_up = max(config.max_num_batched_tokens // CATCH_UP_SHARE, 1)
+        limits = DraftLimits(draft_model.spec.max_context, catch_up)
+        return DraftModelProposer(runner, PagePool(num_pages, config.page_size), limits)
+    return NgramProposer() if config.speculation else None
 
 
 def kv_shape(spec: ModelSpec, config: EngineConfig) -> KVShape:

@@ -11,9 +11,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class SequenceId:
-    """One sequence of a request, once it stands for a single index."""
+    """Never used twice: the number of the request in order of arrival, and the index within it."""
 
-    request_id: str
+    arrival: int
     index: int
 
 

@@ -94,11 +94,7 @@ class Scheduler:
 
     def live(self) -> frozenset[SequenceId]:
         """Every sequence that has not ended."""
-        return frozenset(
-            SequenceId(sequence.request.request_id, index)
-            for sequence in [*self._waiting, *self._running]
-            for index in sequence.indexes
-        )
+        return frozenset(s.sequence_id for s in [*self._waiting, *self._running])
 
     def schedule(self, drafts: Iterable[Draft] = ()) -> StepBatch | None:
         """Reserve the pages of the next step and plan it; None where nothing can be computed.

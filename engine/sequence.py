@@ -67,9 +67,7 @@ class Sequence:
 
     @property
     def sequence_id(self) -> SequenceId:
-        """Only of one that stands for a single index."""
-        (index,) = self.indexes
-        return SequenceId(self.request.request_id, index)
+        return SequenceId(self.age.arrival, self.age.index)
 
     @property
     def may_be_drafted(self) -> bool:

@@ -57,8 +57,8 @@ class Speculation:
         by_id = {draft.sequence_id: draft for draft in drafts}
         left = budget - sum(s.reservation.num_tokens for s in in_step if s.reservation)
         for sequence in in_step:
-            draft = by_id.get(sequence.sequence_id) if sequence.may_be_drafted else None
-            if draft and draft.num_known == len(sequence.token_ids):
+            draft = by_id.get(sequence.sequence_id)
+            if draft and sequence.may_be_drafted and draft.num_known == len(sequence.token_ids):
                 room = min(left, sequence.draft_room(self._limits.max_model_len))
                 sequence.reserve_drafts(self._possible(draft)[:room], pool.num_free)
                 left -= len(sequence.drafts)
