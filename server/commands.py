@@ -2,7 +2,7 @@
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Callable, Sequence
 
 from engine.errors import InvalidRequest, ModelError
@@ -11,7 +11,9 @@ from server.bench.errors import BenchError
 from server.errors import GenerationFailed
 from server.flag_reading import FlagError, serve_config
 from server.flags import GENERATE_FLAGS, SERVE_FLAGS, add_flags
+from server.launchd import LaunchdError
 from server.machine import this_machine
+from server.service_command import add_service
 from server.store.model_store import DEFAULT_MODEL, aliases, pull_model
 from server.version import version
 
@@ -22,7 +24,8 @@ USAGE_ERROR = 2  # also for a model that cannot be loaded
 def run_command(arguments: Sequence[str] | None) -> int:
     """Returns the exit code: 0 done, 1 failed, 2 wrong usage or a model that cannot be loaded."""
     parser = make_parser()
-    flags = parser.parse_args(arguments)
+    given = tuple(sys.argv[1:] if arguments is None else arguments)
+    flags = parser.parse_args(given, Namespace(given=given))
     command: Callable[[Namespace], int] = flags.command
     try:
         return command(flags)
@@ -31,7 +34,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except (ModelError, InvalidRequest, BenchError) as error:
         print(f"octavo: {error}", file=sys.stderr)
         return USAGE_ERROR
-    except GenerationFailed as error:
+    except (GenerationFailed, LaunchdError) as error:
         print(f"octavo: {error}", file=sys.stderr)
         return FAILED
 
@@ -44,31 +47,19 @@ def make_parser() -> ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"octavo {version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    serve = commands.add_parser(
-        "serve",
-        help="serve a model over HTTP",
-        usage="octavo serve [flags]",
-        description="Serve a model over HTTP.",
-        allow_abbrev=False,
-    )
+    serve = _add(commands, "serve", "serve a model over HTTP", usage="octavo serve [flags]")
     add_flags(serve, SERVE_FLAGS)
     serve.set_defaults(command=_serve)
-    generate = commands.add_parser(
+    generate = _add(
+        commands,
         "generate",
-        help="answer one prompt on the terminal",
+        "answer one prompt on the terminal",
         usage="octavo generate [flags] prompt",
-        description="Answer one prompt on the terminal.",
-        allow_abbrev=False,
     )
     generate.add_argument("prompt", help="the prompt; - reads it from the standard input")
     add_flags(generate, GENERATE_FLAGS)
     generate.set_defaults(command=_generate)
-    pull = commands.add_parser(
-        "pull",
-        help="fetch a model and print where it lies",
-        description="Fetch a model and print where it lies.",
-        allow_abbrev=False,
-    )
+    pull = _add(commands, "pull", "fetch a model and print where it lies")
     pull.add_argument(
         "name",
         nargs="?",
@@ -77,21 +68,23 @@ def make_parser() -> ArgumentParser:
         f"(default: {DEFAULT_MODEL})",
     )
     pull.set_defaults(command=_pull)
-    bench = commands.add_parser(
-        "bench",
-        help="measure a server, or the page pool",
-        description="Measure a server, or the page pool, on random requests that repeat from their seed.",
-        allow_abbrev=False,
+    bench = _add(
+        commands, "bench", "measure a server, or the page pool, on requests drawn from a seed"
     )
     add_bench(bench)
-    doctor = commands.add_parser(
-        "doctor",
-        help="check this machine and this installation",
-        description="Check this machine and this installation.",
-        allow_abbrev=False,
-    )
+    add_service(_add(commands, "service", "keep the server running on a Mac (launchd)"))
+    doctor = _add(commands, "doctor", "check this machine and this installation")
     doctor.set_defaults(command=_doctor)
     return parser
+
+
+def _add(
+    commands: "_SubParsersAction[ArgumentParser]", name: str, text: str, usage: str | None = None
+) -> ArgumentParser:
+    sentence = f"{text[0].upper()}{text[1:]}."
+    return commands.add_parser(
+        name, help=text, usage=usage, description=sentence, allow_abbrev=False
+    )
 
 
 # The commands import what they need: MLX and the HTTP stack take a second that --help need not wait.
