@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser
 
+from server.bench.capacity_bench import CAPACITY
 from server.bench.compare_bench import COMPARE
 from server.bench.fragmentation_bench import FRAGMENTATION
 from server.bench.serve_bench import SERVE
@@ -10,6 +11,7 @@ BENCHES = (
     SERVE,
     COMPARE,
     FRAGMENTATION,
+    CAPACITY,
 )
 
 
