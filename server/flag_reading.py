@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.config import AttentionKind, Device, EngineConfig, KVDtype
+from engine.config import AttentionKind, Device, EngineConfig, KVDtype, SpeculationConfig
 from server.config import (
     ListenConfig,
     LogConfig,
@@ -15,6 +15,7 @@ from server.config import (
 )
 from server.machine import Machine
 
+NGRAM = "ngram"  # the value of --speculative that needs no model
 API_KEY_VARIABLE = "OCTAVO_API_KEY"
 
 
@@ -61,7 +62,15 @@ def engine_config(flags: Namespace, device: Device, machine: Machine) -> EngineC
         kv_dtype=kv_dtype,
         attention=AttentionKind(flags.attention),
         prefix_cache=not flags.no_prefix_cache,
+        speculation=_speculation(flags),
     )
+
+
+def _speculation(flags: Namespace) -> SpeculationConfig | None:
+    if flags.speculative is None:
+        return None
+    draft_model = None if flags.speculative.lower() == NGRAM else flags.speculative
+    return SpeculationConfig(flags.max_draft_tokens, draft_model)
 
 
 def _listen(flags: Namespace) -> ListenConfig:

@@ -280,6 +280,29 @@ LOGGING = FlagGroup(
     ),
 )
 
+SPECULATION = FlagGroup(
+    "speculative decoding",
+    (
+        Flag(
+            "--speculative",
+            "draft tokens and let the model check several in one step; the text stays the same. "
+            "ngram drafts from the text itself, the name of a small model with the same "
+            "vocabulary from that model",
+            not_empty,
+            "HOW",
+            shown_default="off",
+        ),
+        Flag(
+            "--max-draft-tokens",
+            "the most tokens drafted for one sequence in one step; fewer where drafts are not "
+            "accepted or the batch is large",
+            whole(1, 64),
+            "N",
+            default="8",
+        ),
+    ),
+)
+
 SAMPLING = FlagGroup(
     "sampling",
     (
@@ -317,8 +340,8 @@ SAMPLING = FlagGroup(
     ),
 )
 
-SERVE_FLAGS = (MODEL, MEMORY, LISTEN, HTTP, LOGGING)
-GENERATE_FLAGS = (SAMPLING, MODEL, MEMORY)
+SERVE_FLAGS = (MODEL, MEMORY, SPECULATION, LISTEN, HTTP, LOGGING)
+GENERATE_FLAGS = (SAMPLING, MODEL, MEMORY, SPECULATION)
 
 
 def add_flags(parser: ArgumentParser, groups: Sequence[FlagGroup]) -> None:

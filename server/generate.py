@@ -14,6 +14,7 @@ from engine.engine_stats import StepReport
 from engine.request import Request, SamplingParams
 from engine.token_event import FinishReason, TokenEvent
 from server.config import LogConfig
+from server.draft_model import with_draft_model
 from server.errors import GenerationFailed
 from server.flag_reading import device_of, engine_config
 from server.logs import configure_logging
@@ -41,8 +42,9 @@ async def _generate(flags: Namespace, prompt: str) -> None:
     prompt_ids = _prompt_ids(tokenizer, flags, prompt)
     machine = this_machine()
     device = device_of(flags, machine)
+    config = with_draft_model(engine_config(flags, device, machine), tokenizer)
     select_device(device, flags.threads)
-    engine = await build_engine(path, engine_config(flags, device, machine), _NoObserver())
+    engine = await build_engine(path, config, _NoObserver())
     try:
         async for text in _texts(engine, tokenizer, prompt_ids, flags):
             print(text, end="", flush=True)

@@ -10,6 +10,7 @@ from engine.build import build_engine
 from engine.device import report_device, select_device
 from server.api.metrics import Metrics
 from server.config import ServeConfig
+from server.draft_model import with_draft_model
 from server.listener import ListenError, listen
 from server.logs import configure_logging
 from server.service import FAILED, Loaded, Service
@@ -45,8 +46,9 @@ def _named(config: ServeConfig, source: ModelSource) -> ServeConfig:
 async def _load(config: ServeConfig, source: ModelSource, metrics: Metrics) -> Loaded:
     """Raises ModelError."""
     tokenizer = await asyncio.to_thread(load_tokenizer, source.path)
+    engine = await asyncio.to_thread(with_draft_model, config.engine, tokenizer)
     select_device(config.device, config.threads)
-    loop = await build_engine(source.path, config.engine, metrics)
+    loop = await build_engine(source.path, engine, metrics)
 
     def report() -> None:
         report_start(config, source, report_device(), loop.limits, loop.stats())

@@ -56,11 +56,13 @@ def settings_of(config: ServeConfig) -> dict[str, object]:
     """What was asked for, by name, defaults included; of keys only their number."""
     http, engine = asdict(config.http), asdict(config.engine)
     keys = http.pop("api_keys")
+    speculation = engine.pop("speculation") or {}
     settings = {
         "model": config.model,
         "device": config.device,
         "threads": config.threads,
         **engine,
+        **speculation,
         "host": config.listen.host,
         "port": config.listen.port,
         "unix_socket": config.listen.unix_socket,

@@ -33,7 +33,7 @@ async def create_chat_completion(request: Request) -> Response:
     form = ChatFormat(
         answer_head(context, "chatcmpl", body), context.tokenizer, logprobs=wants_logprobs
     )
-    answer = open_answer(context, request, [prompt], [sampling], rules, cache_salt=body.cache_salt)
+    answer = open_answer(context, request, [prompt], [sampling], rules, fields=body)
     if body.stream:
         return stream(context, request, answer, form)
     choices = await whole(request, answer)

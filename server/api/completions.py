@@ -41,7 +41,7 @@ async def create_completion(request: Request) -> Response:
     form = CompletionFormat(
         answer_head(context, "cmpl", body), context.tokenizer, logprobs=wants_logprobs
     )
-    answer = open_answer(context, request, prompts, sampling, rules, cache_salt=body.cache_salt)
+    answer = open_answer(context, request, prompts, sampling, rules, fields=body)
     if body.stream:
         return stream(context, request, answer, form)
     choices = _best(await whole(request, answer), n, best_of)

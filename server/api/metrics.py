@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from engine.draft_counters import DraftStats
 from engine.engine_stats import EngineStats, StepReport
 from server.api.recent_values import RecentValues
 
@@ -107,6 +108,7 @@ class _EngineCollector(Collector):
             yield GaugeMetricFamily(name, text, value=value)
         for name, text, count in _counters(stats):
             yield CounterMetricFamily(name, text, value=count)
+        yield from _draft_places(stats.drafts)
 
 
 def _pages(stats: EngineStats) -> Metric:
@@ -125,6 +127,26 @@ def _copied_bytes(stats: EngineStats) -> Metric:
     family.add_metric(["pages"], stats.kv_copied.pages)
     family.add_metric(["gather"], stats.kv_copied.gather)
     return family
+
+
+def _draft_places(drafts: DraftStats) -> Iterator[Metric]:
+    """Accepted over drafted is the chance of acceptance at each place."""
+    for name, text, counts in (
+        (
+            "octavo_drafted_by_place",
+            "Drafted tokens by their place after the last known token.",
+            drafts.drafted_at,
+        ),
+        (
+            "octavo_accepted_by_place",
+            "Accepted drafted tokens by the same place.",
+            drafts.accepted_at,
+        ),
+    ):
+        family = CounterMetricFamily(name, text, labels=["place"])
+        for place, count in enumerate(counts, start=1):
+            family.add_metric([str(place)], count)
+        yield family
 
 
 def _gauges(stats: EngineStats) -> tuple[tuple[str, str, float], ...]:
@@ -160,4 +182,29 @@ def _counters(stats: EngineStats) -> tuple[tuple[str, str, int], ...]:
         ),
         ("octavo_prompt_tokens", "Prompt tokens taken in.", stats.prompt_tokens),
         ("octavo_generated_tokens", "Tokens generated.", stats.generated_tokens),
+        (
+            "octavo_drafted_tokens",
+            "Tokens drafted and checked; each is accepted or rewound.",
+            stats.drafts.drafted_tokens,
+        ),
+        (
+            "octavo_accepted_tokens",
+            "Drafted tokens that the model drew too.",
+            stats.drafts.accepted_tokens,
+        ),
+        (
+            "octavo_rewound_tokens",
+            "Drafted tokens taken back.",
+            stats.drafts.rewound_tokens,
+        ),
+        (
+            "octavo_rewound_pages",
+            "Pages given back with drafted tokens.",
+            stats.drafts.rewound_pages,
+        ),
+        (
+            "octavo_proposer_failures",
+            "Times that drafting failed; the texts went on without drafts.",
+            stats.drafts.proposer_failures,
+        ),
     )

@@ -38,7 +38,7 @@ def open_answer(  # noqa: PLR0913 - an answer has this many independent parts
     sampling: Sequence[SamplingParams],
     rules: TextRules,
     *,
-    cache_salt: str | None,
+    fields: SamplingFields,
 ) -> Answer:
     """Submits one engine request per prompt, all or none, under ids of our own making.
 
@@ -46,7 +46,13 @@ def open_answer(  # noqa: PLR0913 - an answer has this many independent parts
     """
     call = secrets.token_hex(12)
     requests = [
-        Request(f"{call}-{index}", prompt.token_ids, params, cache_salt or "")
+        Request(
+            f"{call}-{index}",
+            prompt.token_ids,
+            params,
+            cache_salt=fields.cache_salt or "",
+            speculative=fields.speculative is not False,
+        )
         for index, (prompt, params) in enumerate(zip(prompts, sampling, strict=True))
     ]
     choices = [

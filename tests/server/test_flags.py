@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import AttentionKind, Device, EngineConfig, KVDtype
+from engine.config import AttentionKind, Device, EngineConfig, KVDtype, SpeculationConfig
 from server.cli import main
 from server.commands import make_parser
 from server.config import ListenConfig, LogConfig, LogFormat, ServeConfig, ServerConfig, TlsFiles
@@ -44,6 +44,7 @@ def test_every_flag_lands_in_the_configuration(tmp_path: Path) -> None:
         *("--model", "x/y", "--max-model-len", "100", "--device", "GPU", "--threads", "3"),
         *("--attention", "dense", "--kv-cache-memory", "1KiB", "--kv-dtype", "bfloat16"),
         *("--page-size", "8", "--no-prefix-cache", "--max-num-seqs", "5"),
+        *("--speculative", "small", "--max-draft-tokens", "5"),
         *("--max-num-batched-tokens", "77", "--max-queue", "9", "--host", "::1", "--port", "0"),
         *("--tls-cert", str(CERTIFICATE), "--tls-key", str(KEY), "--served-model-name", "me"),
         *("--api-key", "a", "--api-key", "b", "--api-key-file", str(keys)),
@@ -76,12 +77,17 @@ def test_every_flag_lands_in_the_configuration(tmp_path: Path) -> None:
             kv_dtype=KVDtype.BFLOAT16,
             attention=AttentionKind.DENSE,
             prefix_cache=False,
+            speculation=SpeculationConfig(5, "small"),
         ),
         device=Device.GPU,
         threads=3,
         grace_seconds=0,
         log=LogConfig(LogFormat.JSON, "debug"),
     )
+
+
+def test_drafting_from_the_text_itself_needs_no_model() -> None:
+    assert read("--speculative", "NGram").engine.speculation == SpeculationConfig(8, None)
 
 
 def test_a_unix_socket_takes_the_place_of_a_port() -> None:
@@ -135,6 +141,8 @@ def test_a_key_in_the_environment_is_checked_too() -> None:
 
 
 BAD_VALUES = {
+    "--speculative": ["", " "],
+    "--max-draft-tokens": ["0", "65", "x"],
     "--model": [""],
     "--max-model-len": ["0", "-1", "abc"],
     "--device": ["tpu", ""],

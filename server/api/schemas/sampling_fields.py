@@ -85,6 +85,10 @@ class SamplingFields(RequestModel):
         default=None,
         description="Cached prompts are shared only among requests with the same salt.",
     )
+    speculative: bool | None = Field(
+        default=None,
+        description="False: draft no tokens for this request. The text is the same either way.",
+    )
     user: Annotated[str, Field(max_length=512)] | None = Field(
         default=None, description="Accepted and not used."
     )

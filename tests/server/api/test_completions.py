@@ -158,6 +158,15 @@ async def test_every_sampling_field_reaches_the_engine(client: httpx.AsyncClient
     assert dict(sampling.logit_bias) == {5: -100, 6: 1.5}
 
 
+@pytest.mark.parametrize(("given", "reached"), [(None, True), (True, True), (False, False)])
+async def test_a_request_can_do_without_drafts(
+    client: httpx.AsyncClient, app: App, given: bool | None, reached: bool
+) -> None:
+    await post(client, speculative=given)
+    (call,) = app.engine.calls.values()
+    assert call.request.speculative is reached
+
+
 async def test_minus_one_means_no_top_k(client: httpx.AsyncClient, app: App) -> None:
     await post(client, top_k=-1)
     (call,) = app.engine.calls.values()

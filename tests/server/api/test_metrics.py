@@ -1,10 +1,12 @@
 """What /metrics shows, and that it keeps Prometheus' conventions."""
 
 import re
+from dataclasses import replace
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from engine.draft_counters import DraftStats
 from engine.engine_stats import StepReport
 from server.api.metrics import Metrics
 from server.text.tokenizer import Tokenizer
@@ -28,6 +30,13 @@ NAMES = {
     "octavo_requests": "counter",
     "octavo_prompt_tokens": "counter",
     "octavo_generated_tokens": "counter",
+    "octavo_drafted_tokens": "counter",
+    "octavo_accepted_tokens": "counter",
+    "octavo_rewound_tokens": "counter",
+    "octavo_rewound_pages": "counter",
+    "octavo_proposer_failures": "counter",
+    "octavo_drafted_by_place": "counter",
+    "octavo_accepted_by_place": "counter",
     "octavo_time_to_first_token_seconds": "histogram",
     "octavo_inter_token_seconds": "histogram",
     "octavo_queue_seconds": "histogram",
@@ -85,6 +94,29 @@ async def test_the_engines_counters_are_read_at_each_scrape(
     assert found["octavo_generated_tokens_total"] == 7
     assert found["octavo_evictions_total"] == 5
     assert found["octavo_requests_running"] == len(app.engine.live) == 0
+
+
+def test_drafts_are_told_by_outcome_and_place(app: App) -> None:
+    drafts = DraftStats((5, 4), (3, 1), rewound_pages=2, proposer_failures=1)
+    metrics = Metrics()
+    metrics.watch(lambda: replace(app.engine.stats(), drafts=drafts))
+    found = {
+        " ".join([sample.name, *sample.labels.values()]): sample.value
+        for family in text_string_to_metric_families(metrics.render().decode())
+        for sample in family.samples
+        if "draft" in sample.name or "accepted" in sample.name or "rewound" in sample.name
+    }
+    assert found == {
+        "octavo_drafted_tokens_total": 9,
+        "octavo_accepted_tokens_total": 4,
+        "octavo_rewound_tokens_total": 5,
+        "octavo_rewound_pages_total": 2,
+        "octavo_drafted_by_place_total 1": 5,
+        "octavo_drafted_by_place_total 2": 4,
+        "octavo_accepted_by_place_total 1": 3,
+        "octavo_accepted_by_place_total 2": 1,
+    }
+    assert metrics.registry.get_sample_value("octavo_proposer_failures_total") == 1
 
 
 async def test_copied_bytes_are_told_by_what_copied_them(client: httpx.AsyncClient) -> None:
