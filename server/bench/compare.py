@@ -15,7 +15,7 @@ from server.bench.comparison import compare
 from server.bench.outcome import Outcome
 from server.bench.output import write_json
 from server.bench.plot import check_plotting
-from server.bench.target import Target, base_url
+from server.bench.target import Target
 from server.flag_reading import FlagError
 
 
@@ -40,7 +40,7 @@ def _check(flags: Namespace) -> None:
         raise FlagError("argument --server: give at least one, as NAME=URL")
     if len(set(names)) < len(names):
         raise FlagError("argument --server: two have the same name")
-    if len({base_url(url) for _, url in flags.server}) < len(names):
+    if len({url for _, url in flags.server}) < len(names):
         raise FlagError("argument --server: two have the same address, and would share a cache")
     for field in ("model", "api_key", "extra"):
         for name, _ in getattr(flags, field):
@@ -59,8 +59,7 @@ async def _measure(flags: Namespace) -> tuple[Sequence[Contestant], tuple[Outcom
             return servers, await comparing.run(bar.update)
 
 
-async def _contestant(prober: Prober, flags: Namespace, name: str, address: str) -> Contestant:
-    url = base_url(address)
+async def _contestant(prober: Prober, flags: Namespace, name: str, url: str) -> Contestant:
     keys: Mapping[str, str] = dict(flags.api_key)
     models: Mapping[str, str] = dict(flags.model)
     key = keys.get(name)

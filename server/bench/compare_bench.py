@@ -7,6 +7,7 @@ from collections.abc import Callable
 from server.bench.bench import Bench
 from server.bench.compare_loads import LOADS, ComparedLoad
 from server.bench.serve_bench import OUTPUT_FLAGS, json_object
+from server.bench.target import base_url
 from server.flag_values import not_empty, number, whole
 from server.flags import Flag, FlagGroup
 
@@ -39,7 +40,7 @@ SERVER_FLAGS = FlagGroup(
         Flag(
             "--server",
             "a server to compare, given once for each; ratios are to the first",
-            named(not_empty),
+            named(base_url),
             "NAME=URL",
             repeats=True,
         ),

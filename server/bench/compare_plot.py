@@ -37,10 +37,8 @@ def _draw(axes: "Axes", block: Sequence[Comparison]) -> None:
     below = [c.value.median - c.value.low if c.value else 0.0 for c in block]
     above = [c.value.high - c.value.median if c.value else 0.0 for c in block]
     colours = [COLOURS[index % len(COLOURS)] for index in range(len(block))]
-    bars = axes.bar(
-        [c.server for c in block], medians, yerr=(below, above), capsize=4, color=colours
-    )
-    axes.bar_label(bars, labels=[_label(c) for c in block], label_type="center", color="white")
+    axes.bar(range(len(block)), medians, yerr=(below, above), capsize=4, color=colours)
+    axes.set_xticks(range(len(block)), [_label(c) for c in block])
     better = "more is better" if block[0].figure.more_is_better else "less is better"
     axes.set_title(f"{block[0].load.name} ({better})", fontsize="medium")
     axes.set_ylabel(block[0].figure.label)
@@ -48,6 +46,10 @@ def _draw(axes: "Axes", block: Sequence[Comparison]) -> None:
 
 def _label(comparison: Comparison) -> str:
     if comparison.value is None:
-        return "failed"
-    ratio = f"\n{comparison.ratio.median:.2f}x" if comparison.ratio else ""
-    return f"{comparison.value.median:.4g}{ratio}"
+        return f"{comparison.server}\nfailed"
+    ratio = f" = {comparison.ratio.median:.2f}x" if comparison.ratio else ""
+    return f"{comparison.server}\n{_rounded(comparison.value.median)}{ratio}"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

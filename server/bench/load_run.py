@@ -19,7 +19,7 @@ from server.bench.measured import Measured
 from server.bench.span import Span
 from server.bench.target import Target
 
-GAUGE_WORDS = (40, 160)
+GAUGE_WORDS = (20, 60)
 
 Progress = Callable[[], object]
 

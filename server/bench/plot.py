@@ -1,5 +1,6 @@
 """PNG plots, drawn without a screen. matplotlib is imported only where a plot is asked for."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
 PANEL_INCHES = (5.5, 3.8)
 
 
-def check_plotting(plot: Path | None) -> None:
+def check_plotting(plot: Path | None, find: Callable[[str], object] = find_spec) -> None:
     """To be asked before anything is measured. Raises BenchError where matplotlib is missing."""
-    if plot is not None and find_spec("matplotlib") is None:
+    if plot is not None and find("matplotlib") is None:
         raise BenchError("--plot needs matplotlib: pip install 'octavo[bench]'")
 
 

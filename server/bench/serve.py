@@ -17,7 +17,7 @@ from server.bench.plot import check_plotting
 from server.bench.serve_plot import plot_serve
 from server.bench.serve_text import as_object, as_table
 from server.bench.span import Span
-from server.bench.target import Target, base_url
+from server.bench.target import Target
 from server.flag_reading import FlagError
 
 DEFAULT_PROMPT = Span(128, 128)
@@ -64,9 +64,8 @@ async def _measure(
 
 
 async def _target(prober: Prober, flags: Namespace) -> Target:
-    url = base_url(flags.url)
-    model = flags.model or await first_model(prober.client, url, flags.api_key)
-    return Target(url, model, flags.api_key, flags.chat, flags.extra)
+    model = flags.model or await first_model(prober.client, flags.url, flags.api_key)
+    return Target(flags.url, model, flags.api_key, flags.chat, flags.extra)
 
 
 async def _load(prober: Prober, target: Target, flags: Namespace) -> Load:

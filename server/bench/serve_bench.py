@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from server.bench.bench import Bench
 from server.bench.output import json_file, png_file
 from server.bench.span import span
+from server.bench.target import base_url
 from server.flag_values import not_empty, number, whole
 from server.flags import Flag, FlagGroup
 
@@ -37,7 +38,7 @@ SERVER_FLAGS = FlagGroup(
         Flag(
             "--url",
             "the server's address",
-            not_empty,
+            base_url,
             "URL",
             default="http://127.0.0.1:8000",
         ),

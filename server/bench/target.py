@@ -1,9 +1,13 @@
 """The server under load, and what each request says to it. Pure."""
 
+import re
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from server.bench.load import PlannedRequest
+
+_ADDRESS = re.compile(r"https?://[^\s/?#]+(?:/[^\s?#]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,11 @@ class Target:
 
 
 def base_url(text: str) -> str:
-    """The address without a slash or /v1 at its end."""
-    return text.strip().rstrip("/").removesuffix("/v1").rstrip("/")
+    """An http or https address, without a slash or /v1 at its end."""
+    url = text.strip().rstrip("/").removesuffix("/v1").rstrip("/")
+    if not _ADDRESS.fullmatch(url):
+        raise ArgumentTypeError(f"{text!r} is no address such as http://127.0.0.1:8000")
+    return url
 
 
 def request_body(target: Target, request: PlannedRequest) -> Mapping[str, object]:

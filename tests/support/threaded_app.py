@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 
 @contextmanager
-def in_thread(app: FastAPI) -> Iterator[str]:
+def in_thread(app: ASGIApp) -> Iterator[str]:
     """Yields the base URL; the socket listens before that, so the first request waits at worst."""
     config = uvicorn.Config(
         app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=5

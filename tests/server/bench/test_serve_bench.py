@@ -1,0 +1,185 @@
+"""`octavo bench serve` on the command line, against a fake server and a tiny Octavo."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from server.cli import main
+from tests.support.checkpoints import tiny_llama
+from tests.support.fake_openai import FakeOpenAI, uncounted_answer, words_answer
+from tests.support.live_server import live_server
+from tests.support.png import colours_in
+from tests.support.threaded_app import in_thread
+
+Capture = pytest.CaptureFixture[str]
+PLAIN = ("--warm-up=0", "--prompt-words=5:9", "--new-tokens=2:4", "--requests=6")
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def bench(url: str, *flags: str) -> int:
+    return main(["bench", "serve", "--url", url, *flags])
+
+
+def prompts(server: FakeOpenAI) -> list[str]:
+    return [str(body["prompt"]) for body in server.bodies]
+
+
+def test_the_clients_are_as_many_as_asked_and_no_more(stack: ExitStack) -> None:
+    server = FakeOpenAI(together=4)
+    assert bench(stack.enter_context(in_thread(server)), *PLAIN, "--concurrency=4") == 0
+    assert server.most_running == 4
+    assert len(server.bodies) == 6
+
+
+def test_arrivals_at_a_rate_wait_for_nobody(stack: ExitStack) -> None:
+    server = FakeOpenAI(together=6)
+    assert bench(stack.enter_context(in_thread(server)), *PLAIN, "--rate=100000") == 0
+    assert server.most_running == 6
+
+
+def test_a_sweep_measures_each_load_with_prompts_of_its_own(
+    stack: ExitStack, capsys: Capture
+) -> None:
+    server = FakeOpenAI()
+    assert bench(stack.enter_context(in_thread(server)), *PLAIN, "--concurrency=1,3") == 0
+    assert len(set(prompts(server))) == 12
+    table = capsys.readouterr().out
+    assert "1 client   0 of 6" in table
+    assert "3 clients  0 of 6" in table
+    assert table.count("between tokens") == 2
+
+
+def test_flags_decide_what_is_sent(stack: ExitStack) -> None:
+    server = FakeOpenAI()
+    url = stack.enter_context(in_thread(server))
+    flags = ("--model=other", "--api-key=k", '--extra={"ignore_eos": null, "min_p": 0.5}')
+    assert bench(f"{url}/v1/", *PLAIN, *flags, "--shared-prefix=1", "--chat") == 0
+    body = server.bodies[0]
+    assert (body["model"], body["min_p"], "ignore_eos" in body) == ("other", 0.5, False)
+    assert server.headers[0]["authorization"] == "Bearer k"
+    assert set(server.paths) == {"/v1/chat/completions"}
+    sent = sorted((str(body["messages"][0]["content"]) for body in server.bodies), key=len)  # type: ignore[index]
+    assert all(text.startswith(sent[0]) for text in sent)
+    assert {int(str(body["max_tokens"])) for body in server.bodies} <= {2, 3, 4}
+
+
+def test_the_seed_decides_the_prompts(stack: ExitStack) -> None:
+    server = FakeOpenAI()
+    url = stack.enter_context(in_thread(server))
+    for seed in ("0", "0", "5"):
+        assert bench(url, *PLAIN, f"--seed={seed}") == 0
+    first, again, other = (set(prompts(server)[i : i + 6]) for i in (0, 6, 12))
+    assert first == again
+    assert not first & other
+
+
+def test_a_prompt_has_so_many_tokens_as_the_server_counts(
+    stack: ExitStack, capsys: Capture
+) -> None:
+    server = FakeOpenAI(lambda body: words_answer({**body, "prompt": f"a b {body['prompt']}"}))
+    flags = ("--prompt-tokens=50:50", "--warm-up=2", "--requests=4", "--new-tokens=3:3")
+    assert bench(stack.enter_context(in_thread(server)), *flags) == 0
+    lengths = [len(prompt.split()) for prompt in prompts(server)]
+    assert lengths == [20, 60, *[48] * 6]  # the gauge, two to warm up, the load
+    assert len(set(prompts(server))) == 8
+    assert "50.0 prompt tokens and 3.0 new tokens a request" in capsys.readouterr().out
+
+
+def test_a_server_that_does_not_count_is_said_to(stack: ExitStack, capsys: Capture) -> None:
+    url = stack.enter_context(in_thread(FakeOpenAI(uncounted_answer)))
+    assert bench(url, "--requests=2", "--new-tokens=3:3", "--prompt-tokens=9:9") == 0
+    said = capsys.readouterr()
+    assert "a word stands for one" in said.err
+    assert "3.0 new tokens a request, one for each chunk: the server does not count" in said.out
+
+
+def test_a_failed_request_is_counted_by_kind_and_ends_with_1(
+    stack: ExitStack, capsys: Capture
+) -> None:
+    server = FakeOpenAI(refuse=lambda body: body["max_tokens"] == 3)
+    assert bench(stack.enter_context(in_thread(server)), *PLAIN) == 1
+    refused = [body["max_tokens"] for body in server.bodies].count(3)
+    assert 0 < refused < 6
+    table = capsys.readouterr().out
+    assert f"{refused} of 6" in table
+    assert f"failed: {refused} x http 400; the first: http 400: not like this" in table
+
+
+def test_where_the_first_request_fails_nothing_is_measured(
+    stack: ExitStack, capsys: Capture
+) -> None:
+    server = FakeOpenAI(refuse=lambda _: True)
+    assert bench(stack.enter_context(in_thread(server)), "--requests=5") == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "octavo: a request before the load failed: http 400: not like this"
+    )
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--rate=1", "--concurrency=2"), "--rate"),
+        (("--prompt-words=1:2", "--prompt-tokens=1:2"), "--prompt-words"),
+        (("--concurrency=2,0",), "--concurrency"),
+        (("--concurrency=",), "--concurrency"),
+        (("--url=127.0.0.1:8000",), "no address such as"),
+        (("--url=http://",), "no address such as"),
+        (("--rate=0",), "--rate"),
+        (("--rate=1,x",), "--rate"),
+        (("--extra=[]",), "no JSON object"),
+        (("--extra={",), "not JSON"),
+        (("--shared-prefix=1.5",), "--shared-prefix"),
+        (("--plot=x.jpg",), "does not end in .png"),
+        (("--json=/no/such/folder/x",), "cannot be written"),
+        (("--json=.",), "is a folder"),
+    ],
+)
+def test_bad_usage_is_refused_by_name_before_anything_is_sent(
+    capsys: Capture, flags: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        bench("http://127.0.0.1:1", *flags)
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1", "https://127.0.0.1:1", "http://[::1]:1", "http://x:port"]
+)
+def test_an_address_without_a_server_is_one_line_and_2(capsys: Capture, url: str) -> None:
+    assert bench(url) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"octavo: {url} cannot be reached: ")
+
+
+def test_an_octavo_is_measured_with_a_plot_and_all_figures_as_json(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    report, plot = tmp_path / "report.json", tmp_path / "plot.PNG"
+    load = ("--requests=5", "--prompt-tokens=60:80", "--new-tokens=3:6", "--concurrency=1,4")
+    with live_server(tiny_llama(tmp_path / "tiny"), "--threads=1") as server:
+        assert bench(server.url, *load, f"--json={report}", f"--plot={plot}") == 0
+    assert "0 of 5" in capsys.readouterr().out
+    assert colours_in(plot) > 5
+    found = json.loads(report.read_text())
+    assert found["model"] == server.model
+    assert found["load"]["prompt"] == {"low": 60, "high": 80}
+    assert [point["clients"] for point in found["points"]] == [1, 4]
+    for point in found["points"]:
+        requests = point["requests"]
+        assert point["failures"] == {}
+        assert point["tokens_counted_by_server"]
+        assert all(40 <= request["prompt_tokens"] <= 100 for request in requests)
+        assert all(3 <= request["output_tokens"] <= 6 for request in requests)
+        assert sum(r["output_tokens"] for r in requests) == point["output_tokens"]
+        assert all(0 < request["first_token"] <= request["seconds"] for request in requests)
+        assert 0 < point["first_token"]["p50"] <= point["first_token"]["p99"]
