@@ -15,6 +15,16 @@ class Cost:
         return max(self.bytes / gigabytes_per_second / 1e3, self.flops / teraflops / 1e6)
 
 
+def linear_cost(rows: int, n: int, k: int, weight_bytes: int) -> Cost:
+    """float32 x [rows, K] and y [rows, N]; the weight [N, K] is read once, as it is stored."""
+    return Cost(bytes=weight_bytes + 4 * rows * (n + k), flops=2 * rows * n * k)
+
+
+def row_cost(numbers: int, flops_each: int) -> Cost:
+    """An operation on each of so many float32 numbers, all of them read and written."""
+    return Cost(bytes=8 * numbers, flops=flops_each * numbers)
+
+
 @dataclass(frozen=True, slots=True)
 class HeadSizes:
     """The heads of one layer; `itemsize` is the bytes of a number of q, K and V."""

@@ -124,7 +124,7 @@ def _draw(capacities: Sequence[Capacity], path: Path) -> None:
     figure = new_figure("Requests in one budget of K/V", 1, 2)
     at_once, steps = figure.subplots(1, 2)
     for admission, label in LABELS:
-        points = [capacity for capacity in capacities if capacity.admission is admission]
+        points = [c for c in capacities if c.admission is admission and c.num_finished]
         budgets = [point.budget_bytes / MIB for point in points]
         at_once.plot(budgets, [point.mean_running for point in points], marker="o", label=label)
         steps.plot(budgets, [point.num_steps for point in points], marker="o", label=label)

@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from server.bench.capacity_bench import CAPACITY
 from server.bench.compare_bench import COMPARE
 from server.bench.fragmentation_bench import FRAGMENTATION
+from server.bench.kernels_bench import KERNELS
 from server.bench.serve_bench import SERVE
 
 BENCHES = (
@@ -12,6 +13,7 @@ BENCHES = (
     COMPARE,
     FRAGMENTATION,
     CAPACITY,
+    KERNELS,
 )
 
 

@@ -20,10 +20,12 @@ DEVICE_RING = frozenset(
     {"attention", "device", "kv_pages", "kv_storage", "model_runner", "models", "sampler"}
     | {"step_arrays"}
 )
-SHELL = frozenset({"build", "engine", "engine_loop", "gpu_kernels", "token_stream"})
+SHELL = frozenset(
+    {"build", "engine", "engine_loop", "gpu_kernels", "kernel_benchmark", "token_stream"}
+)
 MAY_IMPORT_METAL = frozenset(
     {"engine/kv_pages.py", "engine/attention.py", "engine/device.py", "engine/gpu_kernels.py"}
-    | {"engine/models/linear.py", "engine/models/row_ops.py"}
+    | {"engine/models/linear.py", "engine/models/row_ops.py", "engine/kernel_benchmark.py"}
 )
 # The parts of server/ that start an engine; all others know its borders alone.
 STARTS_ENGINES = frozenset(
