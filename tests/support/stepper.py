@@ -2,10 +2,12 @@
 
 import random
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 
 from engine.config import EngineConfig
 from engine.engine_stats import EngineLimits
 from engine.page_pool import PagePool
+from engine.proposer import Draft
 from engine.request import Request, SamplingParams
 from engine.scheduler import Scheduler
 from engine.step_batch import StepBatch
@@ -26,10 +28,11 @@ def make_request(  # noqa: PLR0913 - a request has this many independent parts
     n: int = 1,
     salt: str = "",
     ignore_eos: bool = True,
+    speculative: bool = True,
     **sampling: object,
 ) -> Request:
     params = SamplingParams(max_tokens, n=n, ignore_eos=ignore_eos, **sampling)  # type: ignore[arg-type]
-    return Request(request_id, tuple(prompt), params, salt)
+    return Request(request_id, tuple(prompt), params, salt, speculative)
 
 
 def text(length: int, seed: int = 0) -> list[int]:
@@ -52,7 +55,10 @@ def indexes_of(request: Request) -> range:
 
 
 class Stepper:
-    """Mutable: what each sequence got so far. The law is checked after everything it does."""
+    """Mutable: what each sequence got so far. The law is checked after everything it does.
+
+    `drafter`, where there is one, gives the drafts of each step.
+    """
 
     def __init__(  # noqa: PLR0913 - every knob of a scenario
         self,
@@ -77,6 +83,7 @@ class Stepper:
         )
         self.scheduler = Scheduler(config, self.limits, EOS, self.pool)
         self.model = FakeModel(page_size, VOCAB_SIZE)
+        self.drafter: Callable[[Stepper], Iterable[Draft]] = lambda _: ()
         self.requests: dict[str, Request] = {}
         self.tokens: dict[Key, list[int]] = defaultdict(list)
         self.ends: dict[Key, FinishReason] = {}
@@ -101,7 +108,7 @@ class Stepper:
         """Open a step. The oldest running sequence is in it and was not preempted for it."""
         oldest = next(iter(self.scheduler.running), None)
         preemptions = oldest.num_preemptions if oldest else 0
-        batch = self.scheduler.schedule()
+        batch = self.scheduler.schedule(self.drafter(self))
         self.scheduler.check()
         if batch is None:
             assert not self.scheduler.has_work
