@@ -4,7 +4,7 @@ One evaluation a step. Two things evaluate by themselves: growth of the pages, w
 counted, and the scoring of prompt tokens, so that its logits never lie in memory all at once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -22,6 +22,7 @@ from engine.step_batch import Draw, Drawn, Row, RowResult, StepBatch, StepResult
 from engine.token_event import TokenLogprob
 
 Sample = Callable[[Floats, Draw], Drawn]
+Evaluate = Callable[[Sequence[mx.array]], None]
 SCORED_TOKENS = 64  # prompt tokens whose logits [64, V] are in memory at a time
 
 
@@ -35,7 +36,10 @@ class _Logits:
 
 
 class ModelRunner:
-    """Owns the model and the K/V; every call comes from the one device thread."""
+    """Owns the model and the K/V; every call comes from the one device thread.
+
+    `evaluate` makes a step's arrays real; a test may count what it is given.
+    """
 
     def __init__(
         self,
@@ -43,11 +47,13 @@ class ModelRunner:
         storage: KVStorage,
         attention: AttentionKind,
         sample_row: Sample = sample,
+        evaluate: Evaluate = mx.eval,
     ) -> None:
         self._model = model
         self._storage = storage
         self._attention = attention
         self._sample = sample_row
+        self._evaluate = evaluate
 
     def storage_stats(self) -> StorageStats:
         return self._storage.stats()
@@ -68,7 +74,7 @@ class ModelRunner:
         arrays = step_arrays(batch)
         attend = make_attention(self._attention, self._storage.layers, arrays, batch)
         hidden = self._model(arrays.token_ids, arrays.positions, attend)  # [T, hidden]
-        logits = self._evaluate(batch, hidden)
+        logits = self._logits(batch, hidden)
         drawn = iter(self._draw_rows(batch, logits) if logits else ())
         starts = accumulate((len(row.token_ids) for row in batch.rows), initial=0)
         return StepResult(
@@ -81,7 +87,7 @@ class ModelRunner:
             )
         )
 
-    def _evaluate(self, batch: StepBatch, hidden: mx.array) -> _Logits | None:
+    def _logits(self, batch: StepBatch, hidden: mx.array) -> _Logits | None:
         """The step's one evaluation: K/V of all layers, hidden states, logits where a row draws."""
         starts = accumulate((len(row.token_ids) for row in batch.rows), initial=0)
         places = [
@@ -90,12 +96,12 @@ class ModelRunner:
             for place in row.drawn_after
         ]
         if not places:
-            mx.eval(hidden, *self._storage.arrays())
+            self._evaluate([hidden, *self._storage.arrays()])
             return None
         logits = self._model.logits(hidden[mx.array(places, mx.int32)])  # [R, V]
         best = mx.argmax(logits, axis=-1)
         best_logits = mx.max(logits, axis=-1)
-        mx.eval(best, best_logits, logits, hidden, *self._storage.arrays())
+        self._evaluate([best, best_logits, logits, hidden, *self._storage.arrays()])
         return _Logits(np.array(logits, copy=False), _ints(best), _floats(best_logits))
 
     def _draw_rows(self, batch: StepBatch, logits: _Logits) -> Iterator[tuple[Drawn, ...]]:
