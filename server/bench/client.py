@@ -29,20 +29,28 @@ def open_client(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.As
     )
 
 
-async def first_model(client: httpx2.AsyncClient, url: str, api_key: str | None) -> str:
-    """The first model that the server lists. Raises BenchError where there is no such server."""
-    target = Target(url, "", api_key)
+async def find_model(
+    client: httpx2.AsyncClient, url: str, api_key: str | None, model: str | None = None
+) -> str:
+    """`model`, or else the first that the server lists. Raises BenchError where no server answers."""
+    answer = await _models(client, Target(url, "", api_key))
+    if model is not None:
+        return model
+    if not answer.is_success:
+        raise BenchError(f"{url}/v1/models answers {answer.status_code}")
     try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            answer = await client.get(f"{url}/v1/models", headers=target.headers)
-        answer.raise_for_status()
         return str(answer.json()["data"][0]["id"])
-    except httpx2.HTTPStatusError as error:
-        raise BenchError(f"{url}/v1/models answers {error.response.status_code}") from error
-    except (httpx2.TransportError, httpx2.InvalidURL, TimeoutError) as error:
-        raise BenchError(f"{url} cannot be reached: {error or type(error).__name__}") from error
     except (ValueError, LookupError, TypeError) as error:
         raise BenchError(f"{url}/v1/models lists no model; name one with --model") from error
+
+
+async def _models(client: httpx2.AsyncClient, target: Target) -> httpx2.Response:
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            return await client.get(f"{target.url}/v1/models", headers=target.headers)
+    except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
+        reason = str(error) or type(error).__name__
+        raise BenchError(f"{target.url} cannot be reached: {reason}") from error
 
 
 @dataclass(slots=True)
@@ -91,7 +99,7 @@ class Prober:
             raise RequestFailed("connect", str(error) or type(error).__name__) from error
         except httpx2.SSEError as error:
             raise RequestFailed("no stream", str(error)) from error
-        except httpx2.TransportError as error:
+        except httpx2.HTTPError as error:
             raise RequestFailed("cut", str(error) or type(error).__name__) from error
 
     def _take(self, answer: _Answer, chunk: Chunk) -> None:

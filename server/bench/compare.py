@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tqdm import tqdm
 
-from server.bench.client import Prober, first_model, open_client
+from server.bench.client import Prober, find_model, open_client
 from server.bench.compare_plot import plot_comparison
 from server.bench.compare_run import Comparing, Contestant
 from server.bench.compare_text import as_object, as_table
@@ -63,5 +63,5 @@ async def _contestant(prober: Prober, flags: Namespace, name: str, url: str) -> 
     keys: Mapping[str, str] = dict(flags.api_key)
     models: Mapping[str, str] = dict(flags.model)
     key = keys.get(name)
-    model = models.get(name) or await first_model(prober.client, url, key)
+    model = await find_model(prober.client, url, key, models.get(name))
     return Contestant(name, Target(url, model, key, extra=dict(flags.extra).get(name, {})))

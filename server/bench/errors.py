@@ -12,7 +12,8 @@ class BenchError(Exception):
 class RequestFailed(Exception):
     """One request got no whole answer.
 
-    `kind` is one of: connect, timeout, http STATUS, error event, cut, no stream, bad chunk, protocol.
+    `kind` is one of: connect, timeout, http STATUS, error event, cut, no stream,
+    bad chunk, too short.
     """
 
     def __init__(self, kind: str, detail: str) -> None:

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from server.bench.chunk import Usage
-from server.bench.client import Prober, first_model, open_client
+from server.bench.client import Prober, find_model, open_client
 from server.bench.errors import BenchError
 from server.bench.load import PlannedRequest
 from server.bench.measured import Measured
@@ -173,4 +173,5 @@ async def test_a_server_without_models_says_what_is_wrong(
     transport = httpx2.MockTransport(lambda _: httpx2.Response(status, json=body))
     async with open_client(transport) as client:
         with pytest.raises(BenchError, match=message):
-            await first_model(client, "http://server", None)
+            await find_model(client, "http://server", None)
+        assert await find_model(client, "http://server", None, "mine") == "mine"

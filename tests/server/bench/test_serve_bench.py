@@ -156,9 +156,10 @@ def test_bad_usage_is_refused_by_name_before_anything_is_sent(
     "url", ["http://127.0.0.1:1", "https://127.0.0.1:1", "http://[::1]:1", "http://x:port"]
 )
 def test_an_address_without_a_server_is_one_line_and_2(capsys: Capture, url: str) -> None:
-    assert bench(url) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"octavo: {url} cannot be reached: ")
+    for model in ((), ("--model=x",)):
+        assert bench(url, *model) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"octavo: {url} cannot be reached: ")
 
 
 def test_an_octavo_is_measured_with_a_plot_and_all_figures_as_json(
