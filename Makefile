@@ -22,7 +22,7 @@ SOURCES := pyproject.toml $(shell find metal \( -name '*.cpp' -o -name '*.h' -o 
 	-o -name '*.cmake' -o -name embed.py -o -name CMakeLists.txt \) -type f)
 CHECKED := server engine metal tests
 
-.PHONY: help serve generate pull test test-tools build lint format format-check types mutants parity openapi readme clean
+.PHONY: help serve generate pull test test-tools deploy-tools build lint format format-check types mutants parity openapi readme clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -37,6 +37,9 @@ test: test-tools ## run the whole test suite: make test [PYTEST_ARGS="..."]
 	@$(PY) -m pytest $(PYTEST_ARGS)
 
 test-tools: $(VENV)/.octavo-tested ## install the test tools, run nothing
+
+deploy-tools: ## install what the tests of deploy/ and of the dashboard run for real (Debian; asks for root)
+	@sh .ci/real-parts
 
 lint: test-tools ## ruff's rules
 	@$(PY) -m ruff check $(CHECKED)
