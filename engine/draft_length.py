@@ -14,8 +14,8 @@ FIRST_CHANCE = 0.5  # what is expected of a sequence that has shown nothing yet
 FIRST_WEIGHT = 1.0  # tries that this expectation counts for
 MEMORY = 0.8  # weight of a try after one more
 SURE = 0.98  # nothing is surer than this
-PROBE = 2  # tokens drafted to see whether drafts are accepted by now
-FIRST_PAUSE = 8  # steps without drafts before the first probe; doubled by each that fails
+PROBE = 3  # tokens drafted to see whether drafts are accepted by now
+FIRST_PAUSE = 4  # steps without drafts before the first probe; doubled by each that fails
 LONGEST_PAUSE = 64
 
 

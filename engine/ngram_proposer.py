@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from engine.proposer import Ask, DraftRound, SequenceId
 
-SIZES = (4, 3, 2)  # tokens of a run, longest first; after one token alone anything may follow
+SIZES = (5, 3)  # tokens of a run, longest first; after shorter ones too much may follow
 INDEXED_TOKENS = 2048  # of one sequence in one call, so that a long prompt holds nobody up
 
 
@@ -19,6 +19,11 @@ class NgramProposer:
 
     def __init__(self) -> None:
         self._indexes: dict[SequenceId, NgramIndex] = {}
+
+    @property
+    def num_texts(self) -> int:
+        """Sequences that something is kept of."""
+        return len(self._indexes)
 
     def propose(self, drafting: DraftRound) -> list[tuple[int, ...]]:
         """See `Proposer`. Work for new tokens alone, whatever the length of the text."""

@@ -9,10 +9,10 @@ the steps that were measured, the latest weighing most.
 from dataclasses import dataclass
 
 SMALL_STEP = 32  # tokens; beyond, other costs rule than where drafts are decided upon
-MEMORY = 0.97  # weight of a measurement after one more
-FEWEST = 8.0  # measurements, by weight, before the fit is believed
+MEMORY = 0.99  # weight of a measurement after one more
+FEWEST = 32.0  # measurements, by weight, before the fit is believed
 LEAST_SPREAD = 0.5  # variance of the step's tokens below which there is no slope to see
-BASES = (1.0, 16.0)  # a fit beyond either is noise
+BASES = (2.0, 32.0)  # a fit beyond either is noise
 USUAL_BASE = 4.0  # a small model on a CPU
 
 
