@@ -69,7 +69,9 @@ def make_parser() -> ArgumentParser:
     )
     pull.set_defaults(command=_pull)
     bench = _add(
-        commands, "bench", "measure a server, or the page pool, on requests drawn from a seed"
+        commands,
+        "bench",
+        "measure servers, kernels and the page pool, on requests drawn from a seed",
     )
     add_bench(bench)
     add_service(_add(commands, "service", "keep the server running on a Mac (launchd)"))

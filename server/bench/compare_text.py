@@ -30,7 +30,7 @@ def as_object(
     comparisons: Sequence[Comparison],
     outcomes: Sequence[Outcome],
 ) -> Mapping[str, object]:
-    """Units are in the names of the figures; `ratio` is to the first server."""
+    """As docs/bench.md says; `ratio` is to the first server."""
     return {
         "servers": [
             {"name": server.name, "url": server.target.url, "model": server.target.model}

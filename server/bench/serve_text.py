@@ -21,7 +21,7 @@ def as_table(reports: Sequence[LoadReport]) -> str:
 
 
 def as_object(target: Target, load: Load, runs: Sequence[LoadRun]) -> Mapping[str, object]:
-    """Times are in seconds. A failed request has "failure" in place of its token counts."""
+    """As docs/bench.md says. A failed request has "failure" in place of its token counts."""
     return {
         "url": target.url,
         "model": target.model,

@@ -65,14 +65,19 @@ class FakeOpenAI:
         if self.refuse(body):
             await _send(send, 400, b'{"error": {"message": "not\\nlike this"}}', [])
         else:
-            await self._stream(body, send)
+            await self._stream(body, receive, send)
 
-    async def _stream(self, body: Json, send: Send) -> None:
+    async def _stream(self, body: Json, receive: Receive, send: Send) -> None:
         self.running += 1
         self.most_running = max(self.most_running, self.running)
         if self.running >= self.together:
             self._gathered.set()
-        await self._gathered.wait()
+        ends = [asyncio.create_task(wait) for wait in (self._gathered.wait(), receive())]
+        await asyncio.wait(
+            ends, return_when=asyncio.FIRST_COMPLETED
+        )  # all are here, or one has left
+        for end in ends:
+            end.cancel()
         self.running -= 1
         await _send(send, 200, self.answer(body) + b"data: [DONE]\n\n", STREAM)
 

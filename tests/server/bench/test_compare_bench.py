@@ -9,9 +9,9 @@ import pytest
 
 from server.bench.compare_loads import LOADS
 from server.cli import main
-from tests.support.checkpoints import tiny_llama
+from tests.support.documented import undocumented
 from tests.support.fake_openai import FakeOpenAI
-from tests.support.live_server import live_server
+from tests.support.live_server import LiveServer
 from tests.support.png import colours_in
 from tests.support.threaded_app import in_thread
 
@@ -71,7 +71,9 @@ def test_an_octavos_counters_are_told_as_what_each_load_added(
     servers = two(stack, FakeOpenAI(), FakeOpenAI(metrics=metrics))
     flags = ("--loads=prefill", "--rounds=2", f"--json={report}", f"--plot={plot}")
     assert compare(*servers, *flags) == 0
-    outcomes = json.loads(report.read_text())["outcomes"]
+    found = json.loads(report.read_text())
+    assert undocumented(found) == set()
+    outcomes = found["outcomes"]
     assert [o["counters"] for o in outcomes if o["server"] == "left"] == [{}, {}]
     gathered = [o["figures"].get("kv_copied_megabytes") for o in outcomes if o["server"] == "right"]
     assert gathered == [6, 6]
@@ -107,6 +109,12 @@ def test_the_seed_decides_the_prompts(stack: ExitStack) -> None:
     load = ("--loads=prefill", "--rounds=1")
     assert compare(one, *load) == compare(other, "--seed=9", *load) == 0
     assert not {str(b["prompt"]) for b in left.bodies} & {str(b["prompt"]) for b in right.bodies}
+
+
+def test_a_server_that_takes_too_long_is_given_up(stack: ExitStack, capsys: Capture) -> None:
+    url = stack.enter_context(in_thread(FakeOpenAI(together=99)))
+    assert compare(f"--server=a={url}", "--timeout=0.05") == 1
+    assert "failed: timeout: no whole answer in 0.05 seconds" in capsys.readouterr().err
 
 
 def test_where_a_first_request_fails_nothing_is_compared(stack: ExitStack, capsys: Capture) -> None:
@@ -152,13 +160,11 @@ def test_help_names_every_load(capsys: Capture) -> None:
     assert all(f"{load.name}:{load.says}".replace(" ", "") in said for load in LOADS)
 
 
-def test_an_octavo_decodes_while_a_long_prompt_arrives(tmp_path: Path) -> None:
+def test_an_octavo_decodes_while_a_long_prompt_arrives(octavo: LiveServer, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    model = tiny_llama(tmp_path / "tiny", max_position_embeddings=8192)
     flags = ("--loads=long-prompt", "--rounds=1", f"--json={report}")
-    with live_server(model, "--threads=1", "--kv-cache-memory=256MiB") as server:
-        assert compare(f"--server=octavo={server.url}", *flags) == 0
+    assert compare(f"--server=octavo={octavo.url}", *flags) == 0
     (outcome,) = json.loads(report.read_text())["outcomes"]
     figures = outcome["figures"]
-    assert figures["worst_gap_milliseconds"] >= figures["steady_milliseconds"] > 0
+    assert all(figures[key] > 0 for key in ("worst_gap_milliseconds", "steady_milliseconds"))
     assert outcome["counters"]["octavo_prompt_tokens_total"] > 3000

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from server.cli import main
-from tests.support.checkpoints import tiny_llama
+from tests.support.documented import undocumented
 from tests.support.fake_openai import FakeOpenAI, uncounted_answer, words_answer
-from tests.support.live_server import live_server
+from tests.support.live_server import LiveServer
 from tests.support.png import colours_in
 from tests.support.threaded_app import in_thread
 
@@ -78,6 +78,7 @@ def test_the_seed_decides_the_prompts(stack: ExitStack) -> None:
         assert bench(url, *PLAIN, f"--seed={seed}") == 0
     first, again, other = (set(prompts(server)[i : i + 6]) for i in (0, 6, 12))
     assert first == again
+    assert {len(prompt.split()) for prompt in first | other} <= {5, 6, 7, 8, 9}
     assert not first & other
 
 
@@ -111,6 +112,12 @@ def test_a_failed_request_is_counted_by_kind_and_ends_with_1(
     table = capsys.readouterr().out
     assert f"{refused} of 6" in table
     assert f"failed: {refused} x http 400; the first: http 400: not like this" in table
+
+
+def test_a_request_that_takes_too_long_is_given_up(stack: ExitStack, capsys: Capture) -> None:
+    url = stack.enter_context(in_thread(FakeOpenAI(together=99)))
+    assert bench(url, *PLAIN, "--timeout=0.05") == 1
+    assert "failed: 6 x timeout; the first: timeout: no whole answer" in capsys.readouterr().out
 
 
 def test_where_the_first_request_fails_nothing_is_measured(
@@ -163,16 +170,16 @@ def test_an_address_without_a_server_is_one_line_and_2(capsys: Capture, url: str
 
 
 def test_an_octavo_is_measured_with_a_plot_and_all_figures_as_json(
-    tmp_path: Path, capsys: Capture
+    octavo: LiveServer, tmp_path: Path, capsys: Capture
 ) -> None:
     report, plot = tmp_path / "report.json", tmp_path / "plot.PNG"
     load = ("--requests=5", "--prompt-tokens=60:80", "--new-tokens=3:6", "--concurrency=1,4")
-    with live_server(tiny_llama(tmp_path / "tiny"), "--threads=1") as server:
-        assert bench(server.url, *load, f"--json={report}", f"--plot={plot}") == 0
+    assert bench(octavo.url, *load, f"--json={report}", f"--plot={plot}") == 0
     assert "0 of 5" in capsys.readouterr().out
     assert colours_in(plot) > 5
     found = json.loads(report.read_text())
-    assert found["model"] == server.model
+    assert undocumented(found) == set()
+    assert found["model"] == octavo.model
     assert found["load"]["prompt"] == {"low": 60, "high": 80}
     assert [point["clients"] for point in found["points"]] == [1, 4]
     for point in found["points"]:
