@@ -22,12 +22,12 @@ HEADERS: Mapping[str, str] = {
     "cache-control": "no-cache",
 }
 _FOLDER = files("server.api.dashboard") / "page"
-NAMES = frozenset(item.name for item in _FOLDER.iterdir())
+NAMES = frozenset(item.name for item in _FOLDER.iterdir()) - {INDEX}
 PATHS = frozenset({"/dashboard", *(f"/dashboard/{name}" for name in NAMES)})
 
 
 def page_file(name: str) -> Response:
-    """One of NAMES."""
+    """INDEX or one of NAMES."""
     suffix = name[name.rindex(".") :]
     headers = {**HEADERS, "content-type": MEDIA_TYPES[suffix]}
     return Response((_FOLDER / name).read_bytes(), headers=headers)
