@@ -7,9 +7,9 @@ from pathlib import Path
 
 from server.bench.bench import Bench
 from server.bench.capacity import Admission, Capacity, CapacityTrace, measure_capacity
-from server.bench.output import write_json
+from server.bench.flag_parsers import one_or_more
+from server.bench.output import OUTPUT_FLAGS, write_json
 from server.bench.plot import check_plotting, new_figure, save_figure
-from server.bench.serve_bench import OUTPUT_FLAGS, one_or_more
 from server.bench.span import span
 from server.bench.table import table
 from server.flag_reading import FlagError

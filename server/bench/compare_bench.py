@@ -2,26 +2,14 @@
 
 import sys
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable
 
 from server.bench.bench import Bench
 from server.bench.compare_loads import LOADS, ComparedLoad
-from server.bench.serve_bench import OUTPUT_FLAGS, json_object
+from server.bench.flag_parsers import json_object, named
+from server.bench.output import OUTPUT_FLAGS
 from server.bench.target import base_url
 from server.flag_values import not_empty, number, whole
 from server.flags import Flag, FlagGroup
-
-
-def named(parse: Callable[[str], object]) -> Callable[[str], tuple[str, object]]:
-    """NAME=VALUE."""
-
-    def parse_both(text: str) -> tuple[str, object]:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-        return name.strip(), parse(value)
-
-    return parse_both
 
 
 def chosen_loads(text: str) -> tuple[ComparedLoad, ...]:

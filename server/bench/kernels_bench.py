@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.bench.bench import Bench
-from server.bench.output import write_json
+from server.bench.output import OUTPUT_FLAGS, write_json
 from server.bench.plot import check_plotting, new_figure, save_figure
-from server.bench.serve_bench import OUTPUT_FLAGS
 from server.bench.table import table
 from server.flag_values import not_empty, size, whole
 from server.flags import Flag, FlagGroup

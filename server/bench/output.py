@@ -7,6 +7,7 @@ from pathlib import Path
 
 from server.bench.errors import BenchError
 from server.flag_values import not_empty
+from server.flags import Flag, FlagGroup
 
 
 def json_file(text: str) -> Path:
@@ -35,3 +36,12 @@ def _writable(text: str) -> Path:
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ArgumentTypeError(f"{text!r} cannot be written")
     return path
+
+
+OUTPUT_FLAGS = FlagGroup(
+    "output",
+    (
+        Flag("--json", "write all that was measured to this file", json_file, "FILE"),
+        Flag("--plot", "draw it into this file (needs matplotlib)", png_file, "FILE.png"),
+    ),
+)

@@ -1,36 +1,15 @@
 """`octavo bench serve`: a load against any OpenAI-style server."""
 
-import json
 import sys
-from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
+from argparse import Namespace
 
 from server.bench.bench import Bench
-from server.bench.output import json_file, png_file
+from server.bench.flag_parsers import json_object, one_or_more
+from server.bench.output import OUTPUT_FLAGS
 from server.bench.span import span
 from server.bench.target import base_url
 from server.flag_values import not_empty, number, whole
 from server.flags import Flag, FlagGroup
-
-
-def one_or_more(parse: Callable[[str], float]) -> Callable[[str], tuple[float, ...]]:
-    """Values with commas between them."""
-
-    def parse_all(text: str) -> tuple[float, ...]:
-        return tuple(parse(part) for part in text.split(","))
-
-    return parse_all
-
-
-def json_object(text: str) -> Mapping[str, object]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{text!r} is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ArgumentTypeError(f"{text!r} is no JSON object")
-    return value
-
 
 SERVER_FLAGS = FlagGroup(
     "server",
@@ -103,14 +82,6 @@ LOAD_FLAGS = FlagGroup(
         ),
         Flag("--seed", "the same seed gives the same prompts and arrivals", whole(0), "N", "0"),
         Flag("--warm-up", "requests sent first that do not count", whole(0), "N", "1"),
-    ),
-)
-
-OUTPUT_FLAGS = FlagGroup(
-    "output",
-    (
-        Flag("--json", "write all that was measured to this file", json_file, "FILE"),
-        Flag("--plot", "draw it into this file (needs matplotlib)", png_file, "FILE.png"),
     ),
 )
 
