@@ -58,12 +58,19 @@ def make_engine(
     Raises ModelError where the budget holds no page, a shape is beyond the kernels, or the draft
     model's vocabulary is another.
     """
-    num_pages = _num_pages(model, config, draft_model)
+    num_pages = num_pages_of(model, config, draft_model)
+    return wire_engine(model, config, num_pages, _make_proposer(config, draft_model, num_pages))
+
+
+def wire_engine(
+    model: CausalLM, config: EngineConfig, num_pages: int, proposer: Proposer | None
+) -> Engine:
+    """An engine of so many pages, warm. Raises ModelError where a shape is beyond the kernels."""
     pool = PagePool(num_pages, config.page_size)
     limits = engine_limits(model.spec, config, num_pages)
     scheduler = Scheduler(config, limits, model.spec.eos_token_ids, pool)
     runner = make_runner(model, config, num_pages)
-    return Engine(scheduler, runner, _make_proposer(config, draft_model, num_pages))
+    return Engine(scheduler, runner, proposer)
 
 
 def make_runner(model: CausalLM, config: EngineConfig, num_pages: int) -> ModelRunner:
@@ -79,7 +86,8 @@ def make_runner(model: CausalLM, config: EngineConfig, num_pages: int) -> ModelR
     return runner
 
 
-def _num_pages(model: CausalLM, config: EngineConfig, draft_model: CausalLM | None) -> int:
+def num_pages_of(model: CausalLM, config: EngineConfig, draft_model: CausalLM | None = None) -> int:
+    """Pages that the budget holds. Raises ModelError for none, and for two vocabularies."""
     bytes_per_page = kv_shape(model.spec, config).bytes_per_page
     if draft_model:
         if draft_model.spec.vocab_size != model.spec.vocab_size:

@@ -40,7 +40,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftRound:
-    """What a step asks of the proposer; `live` are all sequences that have not ended."""
+    """What a step asks of the proposer; `live` are all that it may be asked for again."""
 
     asks: tuple[Ask, ...]
     live: frozenset[SequenceId]

@@ -93,8 +93,9 @@ class Scheduler:
         return self.speculation.asks(self._running, self._config.max_num_batched_tokens)
 
     def live(self) -> frozenset[SequenceId]:
-        """Every sequence that has not ended."""
-        return frozenset(s.sequence_id for s in [*self._waiting, *self._running])
+        """Every sequence that has begun to generate and not ended."""
+        begun = (s for s in [*self._waiting, *self._running] if s.num_generated_tokens)
+        return frozenset(sequence.sequence_id for sequence in begun)
 
     def schedule(self, drafts: Iterable[Draft] = ()) -> StepBatch | None:
         """Reserve the pages of the next step and plan it; None where nothing can be computed.

@@ -7,12 +7,13 @@ from itertools import count
 
 import pytest
 
-from engine.config import EngineConfig
+from engine.config import EngineConfig, SpeculationConfig
 from engine.engine import Engine
 from engine.engine_loop import MAX_FAILURES_IN_A_ROW, EngineLoop
 from engine.engine_stats import EngineLimits, EngineStatus, StepReport
 from engine.errors import EngineDead, InvalidRequest, Overloaded
 from engine.page_pool import PagePool
+from engine.proposer import DraftRound, Proposer
 from engine.request import Request, SamplingParams
 from engine.scheduler import Scheduler
 from engine.step_batch import StepBatch
@@ -48,25 +49,34 @@ class Gate:
 
 
 @asynccontextmanager
-async def running(
+async def running(  # noqa: PLR0913 - every knob of a scenario
     before_step: Callable[[StepBatch], None] = lambda _: None,
     *,
     num_pages: int = 32,
     max_queue: int = 8,
     observer: Reports | None = None,
+    proposer: Proposer | None = None,
+    device: ThreadPoolExecutor | None = None,
 ) -> AsyncIterator[EngineLoop]:
     """An engine loop over the fake runner; at the end every page has come back."""
     config = EngineConfig(
-        0, page_size=PAGE_SIZE, max_num_seqs=4, max_num_batched_tokens=16, max_queue=max_queue
+        0,
+        page_size=PAGE_SIZE,
+        max_num_seqs=4,
+        max_num_batched_tokens=16,
+        max_queue=max_queue,
+        speculation=SpeculationConfig(4) if proposer else None,
     )
     limits = EngineLimits(num_pages * PAGE_SIZE, config.max_num_seqs, VOCAB_SIZE)
     pool = PagePool(num_pages, PAGE_SIZE)
     engine = Engine(
-        Scheduler(config, limits, frozenset(), pool), FakeRunner(PAGE_SIZE, before_step)
+        Scheduler(config, limits, frozenset(), pool),
+        FakeRunner(PAGE_SIZE, before_step),
+        proposer,
     )
     ticks = count()
-    with ThreadPoolExecutor(1) as device:
-        loop = EngineLoop(engine, device, observer or Reports(), lambda: float(next(ticks)))
+    with device or ThreadPoolExecutor(1) as thread:
+        loop = EngineLoop(engine, thread, observer or Reports(), lambda: float(next(ticks)))
         loop.start()
         yield loop
         await loop.stop(grace=0)
@@ -292,3 +302,82 @@ async def test_a_loop_that_was_not_started_says_it_is_loading() -> None:
         assert loop.status is EngineStatus.STARTING
         with pytest.raises(Overloaded, match="loading"):
             loop.submit(request("a"))
+
+
+# --- drafts ---
+
+
+class Knowing:
+    """Drafts what the fake runner draws; `before` is called on the device's thread first."""
+
+    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+        self._before = before
+
+    def propose(self, drafting: DraftRound) -> list[tuple[int, ...]]:
+        self._before()
+        return [tuple(solo_tokens(ask.token_ids, ask.num_tokens)) for ask in drafting.asks]
+
+
+class CountingThread(ThreadPoolExecutor):
+    """Counts the calls that it is given."""
+
+    num_calls = 0
+
+    def submit(self, *call: object, **more: object) -> object:  # type: ignore[override]
+        self.num_calls += 1
+        return super().submit(*call, **more)  # type: ignore[arg-type]
+
+
+async def test_drafts_bring_the_same_tokens_in_fewer_steps() -> None:
+    reports = Reports()
+    async with running(observer=reports, proposer=Knowing()) as loop:
+        events = await collect(loop.submit(request("a", max_tokens=30)))
+        assert tokens(events) == solo_tokens((1, 2, 3), 30)
+        assert len(reports.all) < 20
+        assert loop.stats().drafts.rewound_tokens == 0
+
+
+async def test_without_drafts_a_step_is_one_call_of_the_device() -> None:
+    device, reports = CountingThread(1), Reports()
+    async with running(observer=reports, device=device) as loop:
+        await collect(loop.submit(request("a")))
+        assert device.num_calls == len(reports.all) == 5
+
+
+async def test_a_request_that_wants_no_drafts_is_never_drafted_for() -> None:
+    async with running(proposer=Knowing()) as loop:
+        plain = Request("a", (1, 2, 3), SamplingParams(9), speculative=False)
+        assert tokens(await collect(loop.submit(plain))) == solo_tokens((1, 2, 3), 9)
+        assert loop.stats().drafts.drafted_tokens == 0
+
+
+async def test_whoever_leaves_while_tokens_are_drafted_leaves_no_page() -> None:
+    """The last one leaves: the drafts find nobody, and the loop waits for new work."""
+    started, held = asyncio.Event(), threading.Event()
+    here = asyncio.get_running_loop()
+
+    def hold() -> None:
+        here.call_soon_threadsafe(started.set)
+        held.wait()
+
+    async with running(proposer=Knowing(hold)) as loop:
+        stream = loop.submit(request("a", max_tokens=30))
+        await started.wait()
+        await stream.aclose()
+        held.set()
+        assert len(await collect(loop.submit(request("b", 9)))) == 5
+        assert loop.stats().pages_used == 0
+
+
+async def test_a_proposer_that_raises_is_logged_and_the_text_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> None:
+        raise MemoryError("no memory left on the device")
+
+    async with running(proposer=Knowing(fail)) as loop:
+        events = await collect(loop.submit(request("a", max_tokens=12)))
+        assert tokens(events) == solo_tokens((1, 2, 3), 12)
+        assert loop.status is EngineStatus.READY
+        failures = loop.stats().drafts.proposer_failures
+    assert failures == sum("drafting failed" in line for line in caplog.messages) > 1

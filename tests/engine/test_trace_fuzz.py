@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from engine.build import make_engine
-from engine.config import EngineConfig
+from engine.build import make_engine, num_pages_of, wire_engine
+from engine.config import EngineConfig, SpeculationConfig
 from engine.engine import Engine
 from engine.models import CausalLM, load_model
 from engine.request import Request
 from tests.support.checkpoints import tiny_llama
 from tests.support.engine_runs import Answer, Answers
+from tests.support.recorded_drafts import Recorded
 from tests.support.trace import Arrival, TraceShape, make_trace
 
 PAGE_SIZE = 16
@@ -37,11 +38,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> CausalLM:
     return load_model(tiny_llama(folder, max_position_embeddings=512)).model
 
 
-def engine_with(model: CausalLM, num_pages: int, *, prefix_cache: bool) -> Engine:
+def config_for(model: CausalLM, num_pages: int) -> EngineConfig:
     spec = model.spec
     bytes_per_page = 2 * spec.num_layers * spec.num_kv_heads * spec.head_dim * PAGE_SIZE * 4
-    budget = num_pages * bytes_per_page
-    return make_engine(model, replace(CONFIG, kv_cache_bytes=budget, prefix_cache=prefix_cache))
+    return replace(CONFIG, kv_cache_bytes=num_pages * bytes_per_page)
+
+
+def engine_with(model: CausalLM, num_pages: int, *, prefix_cache: bool) -> Engine:
+    return make_engine(model, replace(config_for(model, num_pages), prefix_cache=prefix_cache))
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +116,23 @@ def test_every_finished_text_is_its_solo_text(
     stats = engine.stats()
     assert stats.pages_used == 0
     assert (stats.prefix_hit_tokens > 0) == (stats.evictions > 0) == prefix_cache
+
+
+def test_texts_with_drafts_are_their_solo_texts_too(
+    model: CausalLM, solo_text: Callable[[Request], list[int]]
+) -> None:
+    """The proposer knows the texts and is wrong now and then, in a pool that is always full."""
+    trace = make_trace(10, replace(SHAPE, num_requests=60))
+    requests = {arrival.request.request_id: arrival.request for arrival in trace}
+    texts = {(*r.prompt_token_ids, *solo_text(r)) for r in requests.values()}
+    config = replace(config_for(model, NUM_PAGES), speculation=SpeculationConfig(6))
+    proposer = Recorded(sorted(texts))
+    engine = wire_engine(model, config, num_pages_of(model, config), proposer)
+    answers = replay(engine, trace)
+    assert len(answers) > 30
+    for name, answer in finished(answers):
+        assert answer.tokens == solo_text(requests[name]), name
+    assert engine.stats().evictions > 0
+    drafts = engine.stats().drafts
+    assert drafts.accepted_tokens > 0
+    assert drafts.rewound_tokens > 0

@@ -41,9 +41,11 @@ class Answer:
 Answers = dict[tuple[str, int], Answer]  # by request id and index
 
 
-def engine_for(model: CausalLM, **changes: object) -> Engine:
+def engine_for(
+    model: CausalLM, *, draft_model: CausalLM | None = None, **changes: object
+) -> Engine:
     """An engine around `model`; `changes` are fields of EngineConfig."""
-    return make_engine(model, replace(CONFIG, **changes))  # type: ignore[arg-type]
+    return make_engine(model, replace(CONFIG, **changes), draft_model)  # type: ignore[arg-type]
 
 
 def run(engine: Engine, requests: Sequence[Request], every: int = 0) -> Answers:
