@@ -6,6 +6,7 @@ from server.bench.capacity_bench import CAPACITY
 from server.bench.compare_bench import COMPARE
 from server.bench.fragmentation_bench import FRAGMENTATION
 from server.bench.kernels_bench import KERNELS
+from server.bench.scaling_bench import SCALING
 from server.bench.serve_bench import SERVE
 
 BENCHES = (
@@ -14,6 +15,7 @@ BENCHES = (
     FRAGMENTATION,
     CAPACITY,
     KERNELS,
+    SCALING,
 )
 
 

@@ -1,0 +1,55 @@
+"""The plot of `octavo bench scaling`: each sweep's times and the line through them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from server.bench.arrival import Arrival
+from server.bench.plot import new_figure, save_figure
+from server.bench.scaling import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLUMNS = 3
+
+
+def plot_scaling(
+    title: str, sweeps: Sequence[Sweep], arrivals: Sequence[Arrival], path: Path
+) -> None:
+    num_panels = len(sweeps) + bool(arrivals)
+    rows = max(1, -(-num_panels // COLUMNS))
+    figure = new_figure(title, rows, COLUMNS)
+    panels = [axes for row in figure.subplots(rows, COLUMNS, squeeze=False) for axes in row]
+    for axes, sweep in zip(panels, sweeps, strict=False):
+        _draw_sweep(axes, sweep)
+    if arrivals:
+        _draw_arrivals(panels[len(sweeps)], arrivals)
+    for axes in panels[num_panels:]:
+        axes.set_axis_off()
+    save_figure(figure, path)
+
+
+def _draw_sweep(axes: "Axes", sweep: Sweep) -> None:
+    xs = [point.x for point in sweep.points]
+    axes.plot(xs, [point.seconds * 1e3 for point in sweep.points], "o", label="measured")
+    by_line = [(sweep.line.base + sweep.line.slope * x) * 1e3 for x in xs]
+    axes.plot(xs, by_line, "-", label=f"line, residual {sweep.line.residual:.0%}")
+    axes.set_title(f"{sweep.title}\n{sweep.law}", fontsize="small")
+    axes.set_xlabel(sweep.x_label)
+    axes.set_ylabel("milliseconds")
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize="small")
+
+
+def _draw_arrivals(axes: "Axes", arrivals: Sequence[Arrival]) -> None:
+    budgets = [arrival.tokens_per_step for arrival in arrivals]
+    gaps = [arrival.worst_gap * 1e3 for arrival in arrivals]
+    axes.plot(budgets, gaps, "o-", label="worst gap, ms")
+    axes.plot(budgets, [a.prompt_tokens_per_second for a in arrivals], "s--", label="prompt tok/s")
+    axes.set_title("a long prompt beside 4 sequences", fontsize="small")
+    axes.set_xlabel("tokens in a step")
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize="small")

@@ -1,0 +1,76 @@
+"""Runs the sweeps of `octavo bench scaling` that the command line asks for."""
+
+from argparse import Namespace
+from dataclasses import asdict
+
+from engine.device import select_device
+from engine.models import CausalLM, load_model
+from server.bench.arrival import Arrival, measure_arrival
+from server.bench.footprint import (
+    checkpoint_bytes,
+    measure_footprint,
+    resident_bytes,
+    tells_resident_bytes,
+)
+from server.bench.output import write_json
+from server.bench.plot import check_plotting
+from server.bench.scaling import SWEEPS, Sizes, Sweep
+from server.bench.scaling_plot import plot_scaling
+from server.bench.scaling_text import arrivals_text, footprint_text, sweep_text
+from server.bench.workbench import SPARE_TOKENS
+from server.flag_reading import FlagError, device_of
+from server.machine import this_machine
+from server.store.model_store import resolve_model
+
+
+def bench_scaling(flags: Namespace) -> int:
+    """Prints each sweep as it ends. Raises ModelError, FlagError, BenchError."""
+    check_plotting(flags.plot)
+    path = resolve_model(flags.model).path
+    select_device(device_of(flags, this_machine()), flags.threads)
+    memory = "memory" in flags.sweeps and tells_resident_bytes()
+    before = resident_bytes() if memory else 0
+    model = load_model(path).model
+    sizes = _sizes(flags, model)
+    report: dict[str, object] = {"model": str(flags.model), "sizes": asdict(sizes)}
+    if memory:  # first: nothing else has been held and freed yet
+        footprint = measure_footprint(model, checkpoint_bytes(path), before, flags.context)
+        report["memory"] = asdict(footprint) | {"ratio": footprint.ratio}
+        print(footprint_text(footprint), end="\n\n", flush=True)
+    sweeps = _run_sweeps(flags, model, sizes)
+    arrivals = _run_arrivals(flags, model)
+    report["sweeps"] = [asdict(sweep) for sweep in sweeps]
+    report["arrivals"] = [asdict(arrival) for arrival in arrivals]
+    if flags.json:
+        write_json(flags.json, report)
+    if flags.plot:
+        plot_scaling(str(flags.model), sweeps, arrivals, flags.plot)
+    return 0
+
+
+def _sizes(flags: Namespace, model: CausalLM) -> Sizes:
+    longest = max(flags.longest + SPARE_TOKENS + flags.steps, flags.long_prompt + 1, flags.context)
+    if longest > model.spec.max_context:
+        raise FlagError(
+            f"--longest, --long-prompt or --context needs {longest} tokens; "
+            f"the model allows {model.spec.max_context}"
+        )
+    return Sizes(flags.max_sequences, flags.longest, flags.steps)
+
+
+def _run_sweeps(flags: Namespace, model: CausalLM, sizes: Sizes) -> list[Sweep]:
+    sweeps = []
+    for name, measure in SWEEPS:
+        if name in flags.sweeps:
+            sweep = measure(model, sizes)
+            print(sweep_text(sweep), end="\n\n", flush=True)
+            sweeps.append(sweep)
+    return sweeps
+
+
+def _run_arrivals(flags: Namespace, model: CausalLM) -> list[Arrival]:
+    if "budget" not in flags.sweeps:
+        return []
+    arrivals = [measure_arrival(model, flags.long_prompt, budget) for budget in flags.budgets]
+    print(arrivals_text(arrivals), flush=True)
+    return arrivals
