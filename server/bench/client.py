@@ -74,10 +74,12 @@ class Prober:
         answer, failure = _Answer(), None
         started = self.clock()
         try:
-            async with asyncio.timeout(self.timeout):
-                async with aclosing(self.stream(target, request)) as chunks:
-                    async for chunk in chunks:
-                        self._take(answer, chunk)
+            async with (
+                asyncio.timeout(self.timeout),
+                aclosing(self.stream(target, request)) as chunks,
+            ):
+                async for chunk in chunks:
+                    self._take(answer, chunk)
         except TimeoutError:
             failure = RequestFailed("timeout", f"no whole answer in {self.timeout:g} seconds")
         except RequestFailed as error:
