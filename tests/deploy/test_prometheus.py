@@ -41,7 +41,9 @@ def dashboard_expressions() -> list[str]:
 
 def alert_values() -> list[str]:
     """What the alerts compare: 0 or 1 where the alert itself would tell nothing."""
-    comparisons = [part for text in ALERTS.values() for part in text.split(" and ")]
+    comparisons = [
+        part for text in ALERTS.values() for part in re.split(r" and (?:on \(\w+\) )?", text)
+    ]
     return [re.sub(r"(==|!=|>|<) ([\d.]+)$", r"\1 bool \2", text) for text in comparisons]
 
 
