@@ -7,7 +7,6 @@ import mlx.core as mx
 import pytest
 
 import metal
-
 from server.bench.arrival import Arrival
 from server.bench.footprint import Footprint, checkpoint_bytes
 from server.bench.line_fit import Line
@@ -23,6 +22,7 @@ SMALL = (
     "--long-prompt=40",
     "--budgets=8,16",
     "--context=20",
+    "--device=cpu",
 )
 
 
@@ -113,11 +113,13 @@ def test_steps_and_threads_are_those_of_the_flags(model: Path, tmp_path: Path) -
 
 
 def test_a_device_that_is_missing_is_told(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if mx.metal.is_available():
-        assert main(["bench", "scaling", f"--model={model}", *SMALL, "--device=gpu"]) == 0
-    else:
-        assert main(["bench", "scaling", f"--model={model}", "--device=gpu"]) == 2
-        assert "no GPU" in capsys.readouterr().err
+    expected = 0 if mx.metal.is_available() else 2
+    try:
+        flags = (*SMALL, "--sweeps=batch", "--device=gpu")
+        assert main(["bench", "scaling", f"--model={model}", *flags]) == expected
+    finally:
+        mx.set_default_device(mx.cpu)
+    assert ("no GPU" in capsys.readouterr().err) == (expected == 2)
 
 
 def test_sizes_double_up_to_the_last() -> None:
