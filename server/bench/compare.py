@@ -15,6 +15,7 @@ from server.bench.comparison import compare
 from server.bench.outcome import Outcome
 from server.bench.output import write_json
 from server.bench.plot import check_plotting
+from server.bench.seed import chosen_seed
 from server.bench.target import Target
 from server.flag_reading import FlagError
 
@@ -23,11 +24,13 @@ def bench_compare(flags: Namespace) -> int:
     """Returns 1 if a request failed. Raises BenchError, FlagError, and RequestFailed of a first one."""
     _check(flags)
     check_plotting(flags.plot)
-    servers, outcomes = asyncio.run(_measure(flags))
+    seed = chosen_seed(flags.seed)
+    servers, outcomes = asyncio.run(_measure(flags, seed))
     comparisons = compare(flags.loads, [server.name for server in servers], outcomes)
     print(as_table(comparisons, outcomes))
+    print(f"\nseed {seed}")
     if flags.json:
-        write_json(flags.json, as_object(servers, flags.loads, comparisons, outcomes))
+        write_json(flags.json, as_object(servers, seed, comparisons, outcomes))
     if flags.plot:
         plot_comparison(comparisons, flags.plot)
     return 1 if any(outcome.failures for outcome in outcomes) else 0
@@ -49,11 +52,11 @@ def _check(flags: Namespace) -> None:
                 raise FlagError(f"argument --{flag}: {name!r} is no server's name")
 
 
-async def _measure(flags: Namespace) -> tuple[Sequence[Contestant], tuple[Outcome, ...]]:
+async def _measure(flags: Namespace, seed: int) -> tuple[Sequence[Contestant], tuple[Outcome, ...]]:
     async with open_client() as client:
         prober = Prober(client, time.perf_counter, flags.timeout)
         servers = [await _contestant(prober, flags, name, url) for name, url in flags.server]
-        comparing = Comparing(prober, servers, flags.loads, flags.rounds, flags.seed)
+        comparing = Comparing(prober, servers, flags.loads, flags.rounds, seed)
         total = flags.rounds * len(flags.loads) * len(servers)
         with tqdm(total=total, unit=" loads", disable=None) as bar:
             return servers, await comparing.run(bar.update)

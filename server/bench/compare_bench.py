@@ -65,7 +65,13 @@ LOAD_FLAGS = FlagGroup(
             default="all",
         ),
         Flag("--rounds", "how often each load meets each server", whole(1), "N", "3"),
-        Flag("--seed", "the same seed gives the same prompts", whole(0), "N", "0"),
+        Flag(
+            "--seed",
+            "the same seed gives the same prompts",
+            whole(0),
+            "N",
+            shown_default="a new one for each run, which is printed",
+        ),
     ),
 )
 

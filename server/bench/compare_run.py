@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from server.bench.client import Prober
-from server.bench.compare_loads import ClosedLoad, ComparedLoad, LongPromptLoad
+from server.bench.compare_loads import LOADS, ClosedLoad, ComparedLoad, LongPromptLoad
 from server.bench.errors import RequestFailed
 from server.bench.load import Clients, Load, TokenGauge, plan_requests
 from server.bench.load_run import Progress, measure_gauge, run_load, warm_up
@@ -46,8 +46,8 @@ class Comparing:
         gauge = await self._prepare()
         outcomes: list[Outcome] = []
         for turn in range(self.rounds):
-            for index, load in enumerate(self.loads):
-                seed = self.seed + turn * SEEDS_A_ROUND + index
+            for load in self.loads:
+                seed = self.seed + turn * SEEDS_A_ROUND + LOADS.index(load)
                 for server in _rotated(self.servers, turn):
                     outcomes.append(await self._outcome(turn, load, server, gauge, seed))
                     progress()

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
-from server.bench.compare_loads import ComparedLoad
 from server.bench.compare_run import Contestant
 from server.bench.comparison import Comparison, Spread
 from server.bench.outcome import Outcome
@@ -26,7 +25,7 @@ def as_table(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome]) -> 
 
 def as_object(
     servers: Sequence[Contestant],
-    loads: Sequence[ComparedLoad],
+    seed: int,
     comparisons: Sequence[Comparison],
     outcomes: Sequence[Outcome],
 ) -> Mapping[str, object]:
@@ -36,7 +35,8 @@ def as_object(
             {"name": server.name, "url": server.target.url, "model": server.target.model}
             for server in servers
         ],
-        "loads": [{"name": load.name, "says": load.says} for load in loads],
+        "seed": seed,
+        "loads": {c.load.name: c.load.says for c in comparisons},
         "comparisons": [_comparison(comparison) for comparison in comparisons],
         "outcomes": [_outcome(outcome) for outcome in outcomes],
     }

@@ -14,6 +14,7 @@ from server.bench.load_report import report_of
 from server.bench.load_run import LoadRun, measure_gauge, run_load, warm_up
 from server.bench.output import write_json
 from server.bench.plot import check_plotting
+from server.bench.seed import chosen_seed
 from server.bench.serve_plot import plot_serve
 from server.bench.serve_text import as_object, as_table
 from server.bench.span import Span
@@ -33,6 +34,7 @@ def bench_serve(flags: Namespace) -> int:
     target, load, runs = asyncio.run(_measure(flags, paces))
     reports = [report_of(run) for run in runs]
     print(as_table(reports))
+    print(f"seed {load.seed}")
     if flags.json:
         write_json(flags.json, as_object(target, load, runs))
     if flags.plot:
@@ -74,7 +76,7 @@ async def _load(prober: Prober, target: Target, flags: Namespace) -> Load:
         prompt=flags.prompt_words or flags.prompt_tokens or DEFAULT_PROMPT,
         new_tokens=flags.new_tokens,
         shared_prefix=flags.shared_prefix,
-        seed=flags.seed,
+        seed=chosen_seed(flags.seed),
     )
     if flags.prompt_words:
         return load

@@ -80,7 +80,13 @@ LOAD_FLAGS = FlagGroup(
             "SHARE",
             "0",
         ),
-        Flag("--seed", "the same seed gives the same prompts and arrivals", whole(0), "N", "0"),
+        Flag(
+            "--seed",
+            "the same seed gives the same prompts and arrivals",
+            whole(0),
+            "N",
+            shown_default="a new one for each run, which is printed",
+        ),
         Flag("--warm-up", "requests sent first that do not count", whole(0), "N", "1"),
     ),
 )

@@ -108,7 +108,19 @@ def test_the_seed_decides_the_prompts(stack: ExitStack) -> None:
     one, other = two(stack, left, right)
     load = ("--loads=prefill", "--rounds=1")
     assert compare(one, *load) == compare(other, "--seed=9", *load) == 0
-    assert not {str(b["prompt"]) for b in left.bodies} & {str(b["prompt"]) for b in right.bodies}
+    sent = [str(body["prompt"]) for body in right.bodies]
+    assert not {str(body["prompt"]) for body in left.bodies} & set(sent)
+    assert compare(other, "--seed=9", *load) == 0
+    assert [str(body["prompt"]) for body in right.bodies] == sent * 2
+
+
+def test_a_load_has_the_same_prompts_whichever_others_are_chosen(stack: ExitStack) -> None:
+    left, right = FakeOpenAI(), FakeOpenAI()
+    one, other = two(stack, left, right)
+    assert compare(one, "--seed=9", "--loads=prefill", "--rounds=1") == 0
+    assert compare(other, "--seed=9", "--loads=single,prefill", "--rounds=1") == 0
+    last = [str(body["prompt"]) for body in left.bodies[-6:]]
+    assert [str(body["prompt"]) for body in right.bodies[-6:]] == last
 
 
 def test_a_server_that_takes_too_long_is_given_up(stack: ExitStack, capsys: Capture) -> None:

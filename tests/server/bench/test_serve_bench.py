@@ -71,6 +71,16 @@ def test_flags_decide_what_is_sent(stack: ExitStack) -> None:
     assert {int(str(body["max_tokens"])) for body in server.bodies} <= {2, 3, 4}
 
 
+def test_a_run_without_a_seed_says_which_it_drew(stack: ExitStack, capsys: Capture) -> None:
+    server = FakeOpenAI()
+    url = stack.enter_context(in_thread(server))
+    assert bench(url, *PLAIN) == bench(url, *PLAIN) == 0
+    assert len(set(prompts(server))) == 12
+    seed = capsys.readouterr().out.split()[-1]
+    assert bench(url, *PLAIN, f"--seed={seed}") == 0
+    assert set(prompts(server)[6:12]) == set(prompts(server)[12:])
+
+
 def test_the_seed_decides_the_prompts(stack: ExitStack) -> None:
     server = FakeOpenAI()
     url = stack.enter_context(in_thread(server))
