@@ -34,6 +34,8 @@ void probe_triad(const TriadProbe& args, int64_t begin, int64_t end) {
   }
 }
 
+static_assert(kProbeRows % kMaxRows == 0);
+
 // Chains begin apart, or the compiler would see that they are one and the same.
 void probe_fma(const FmaProbe& args, int64_t begin, int64_t end) {
   constexpr int kChains = kMaxRows * kVecs;
