@@ -15,6 +15,8 @@ from server.launchd import LaunchdError
 from server.machine import this_machine
 from server.service_command import add_service
 from server.store.model_store import DEFAULT_MODEL, aliases, pull_model
+from server.top.command import add_top
+from server.top.errors import WatchError
 from server.version import version
 
 FAILED = 1
@@ -34,7 +36,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except (ModelError, InvalidRequest, BenchError) as error:
         print(f"octavo: {error}", file=sys.stderr)
         return USAGE_ERROR
-    except (GenerationFailed, LaunchdError) as error:
+    except (GenerationFailed, LaunchdError, WatchError) as error:
         print(f"octavo: {error}", file=sys.stderr)
         return FAILED
 
@@ -75,6 +77,7 @@ def make_parser() -> ArgumentParser:
     )
     add_bench(bench)
     add_service(_add(commands, "service", "keep the server running on a Mac (launchd)"))
+    add_top(_add(commands, "top", "watch a server on the terminal"))
     doctor = _add(commands, "doctor", "check this machine and this installation")
     doctor.set_defaults(command=_doctor)
     return parser

@@ -1,0 +1,1 @@
+"""`octavo top`: the live view of a server on a terminal."""

@@ -1,0 +1,40 @@
+"""`octavo top`: its flags. The view itself is imported once it is asked for.
+
+octavo top http://127.0.0.1:8000
+"""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+
+from server.flag_reading import API_KEY_VARIABLE
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+def add_top(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "url",
+        nargs="?",
+        default=DEFAULT_URL,
+        metavar="URL",
+        help=f"the server (default: {DEFAULT_URL})",
+    )
+    parser.add_argument(
+        "--api-key",
+        metavar="KEY",
+        help=f"the server's key (default: the environment variable {API_KEY_VARIABLE})",
+    )
+    parser.add_argument("--once", action="store_true", help="print one frame and end")
+    parser.add_argument("--json", action="store_true", help="print snapshots as JSON, one a line")
+    parser.set_defaults(command=_top)
+
+
+def _top(flags: Namespace) -> int:
+    """Raises WatchError."""
+    from server.top.snapshot_reader import read_snapshots  # noqa: PLC0415
+    from server.top.view import show  # noqa: PLC0415
+
+    key = flags.api_key or os.environ.get(API_KEY_VARIABLE) or None
+    snapshots = read_snapshots(flags.url, key)
+    return show(snapshots, sys.stdout, os.environ, once=flags.once, as_json=flags.json)

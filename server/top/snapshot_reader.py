@@ -1,0 +1,76 @@
+"""Snapshots from a server's stream, one after the other."""
+
+import json
+from collections.abc import Generator, Iterator
+
+import httpx2
+from pydantic import ValidationError
+
+from server.api.schemas.error import ErrorEnvelope
+from server.api.schemas.snapshot import Snapshot
+from server.top.errors import WatchError
+
+PATH = "/dashboard/snapshots"
+CONNECT_SECONDS = 10.0
+SILENT_SECONDS = 30.0  # snapshots come twice a second
+EVENT_STREAM = "text/event-stream"
+
+
+def read_snapshots(url: str, key: str | None) -> Generator[Snapshot, None, None]:
+    """Until the server ends. `url` is that of the server, http:// may be left out. Raises
+    WatchError."""
+    base = url.rstrip("/") if "://" in url else f"http://{url.rstrip('/')}"
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    timeout = httpx2.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
+    try:
+        with httpx2.stream("GET", base + PATH, headers=headers, timeout=timeout) as answer:
+            _check(answer, base)
+            yield from _snapshots(answer, base)
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+        raise WatchError(f"{url} is no URL of a server") from error
+    except httpx2.HTTPError as error:
+        raise WatchError(f"{base} cannot be reached: {error or type(error).__name__}") from error
+
+
+def _check(answer: httpx2.Response, base: str) -> None:
+    if answer.status_code == 200 and answer.headers.get("content-type", "").startswith(
+        EVENT_STREAM
+    ):
+        return
+    answer.read()
+    envelope = _envelope(answer.text)
+    if envelope is None:
+        raise WatchError(f"{base} is no Octavo: it has no {PATH}")
+    match answer.status_code:
+        case 401:
+            raise WatchError(f"{base} asks for a valid key: --api-key KEY")
+        case 404:
+            raise WatchError(f"{base} was started with --no-dashboard and cannot be watched")
+        case _:
+            raise WatchError(f"{base}: {envelope.error.message}")
+
+
+def _snapshots(answer: httpx2.Response, base: str) -> Iterator[Snapshot]:
+    for line in answer.iter_lines():
+        if not line.startswith("data: "):
+            continue
+        data = line.removeprefix("data: ")
+        if data == "[DONE]":
+            return
+        yield _snapshot(data, base)
+
+
+def _snapshot(data: str, base: str) -> Snapshot:
+    try:
+        return Snapshot.model_validate_json(data)
+    except ValidationError as error:
+        if envelope := _envelope(data):
+            raise WatchError(f"{base}: {envelope.error.message}") from error
+        raise WatchError(f"{base} is another version: its snapshots are not understood") from error
+
+
+def _envelope(text: str) -> ErrorEnvelope | None:
+    try:
+        return ErrorEnvelope.model_validate(json.loads(text))
+    except ValueError:
+        return None
