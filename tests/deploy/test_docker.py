@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
@@ -156,6 +157,9 @@ def health_check(address: str) -> list[str]:
 
 def test_the_image_serves_and_its_health_check_says_so(installed: Installed, address: str) -> None:
     installed.run(health_check(address))
+    body = {"model": "tiny", "prompt": "hello", "max_tokens": 4, "ignore_eos": True}
+    answer = httpx.post(f"{address}/v1/completions", json=body, timeout=PATIENCE)
+    assert answer.json()["usage"]["completion_tokens"] == 4
 
 
 def test_the_health_check_fails_where_nobody_answers(installed: Installed) -> None:

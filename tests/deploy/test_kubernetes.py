@@ -19,7 +19,7 @@ from tests.support.real_parts import program
 FOLDER = Path(__file__).parent.parent.parent / "deploy/kubernetes"
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
 NAMES = [name.replace("secret.yaml", "secret.example.yaml") for name in KUSTOMIZATION["resources"]]
-VERSIONS = ("1.30", kubernetes_validate.latest_version())
+VERSIONS = ("1.25", kubernetes_validate.latest_version())
 
 Json = dict[str, object]
 

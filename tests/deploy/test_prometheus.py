@@ -39,6 +39,21 @@ def dashboard_expressions() -> list[str]:
     ]
 
 
+def adapter_query() -> str:
+    """What the autoscaler of deploy/kubernetes asks for, of replicas instead of pods."""
+    text = (FOLDER.parent / "kubernetes/prometheus-adapter.yaml").read_text(encoding="utf-8")
+    (rule,) = yaml.safe_load(text)["rules"]["custom"]
+    query: str = rule["metricsQuery"]
+    for placeholder, value in (
+        ("<<.Series>>", rule["name"]["as"]),
+        ("<<.LabelMatchers>>", 'job="octavo"'),
+        ("<<.GroupBy>>", "instance"),
+    ):
+        assert placeholder in query
+        query = query.replace(placeholder, value)
+    return query
+
+
 def alert_values() -> list[str]:
     """What the alerts compare: 0 or 1 where the alert itself would tell nothing."""
     comparisons = [
@@ -94,8 +109,10 @@ def test_the_server_is_scraped_with_its_key(watched: Watched) -> None:
     assert watched.numbers("octavo_generated_tokens_total > 0")
 
 
-def test_every_expression_of_the_dashboard_finds_data_under_load(watched: Watched) -> None:
-    expressions = dashboard_expressions()
+def test_every_expression_of_dashboard_and_autoscaler_finds_data_under_load(
+    watched: Watched,
+) -> None:
+    expressions = [*dashboard_expressions(), adapter_query()]
     assert len(expressions) > 20
     for expression in expressions:
         assert all(math.isfinite(value) for value in watched.numbers(expression)), expression

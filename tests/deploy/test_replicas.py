@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -13,7 +13,7 @@ from tests.support.nginx import nginx
 
 Json = dict[str, object]
 
-FLAGS = ("--max-num-seqs=32", "--kv-cache-memory=64MiB", "--max-model-len=20000")
+FLAGS = ("--grace=120", "--max-num-seqs=32", "--kv-cache-memory=64MiB", "--max-model-len=20000")
 CLIENTS = 6
 
 
@@ -21,17 +21,6 @@ CLIENTS = 6
 def survivor(tiny_model: Path) -> Iterator[LiveServer]:
     with live_server(tiny_model, *FLAGS) as server:
         yield server
-
-
-@contextmanager
-def killed(model: Path) -> Iterator[LiveServer]:
-    """A server that the test kills: no good end is asked of it."""
-    try:
-        with live_server(model, *FLAGS) as server:
-            yield server
-    except AssertionError:
-        if server.process.returncode != -9:
-            raise
 
 
 @asynccontextmanager
@@ -89,14 +78,14 @@ async def last_line(client: httpx.AsyncClient, body: Json, begun: asyncio.Event)
 async def test_a_killed_replica_takes_its_own_streams_with_it_and_no_other(
     tiny_model: Path, survivor: LiveServer, tmp_path: Path
 ) -> None:
-    with killed(tiny_model) as victim:
+    with live_server(tiny_model, *FLAGS, killed=True) as victim:
         async with both(tmp_path, survivor, victim) as client:
             streams = await open_streams(client, (survivor, victim), 19_000)
             lost = int(running(victim))
             victim.process.kill()
             ends = asyncio.as_completed(streams, timeout=PATIENCE)
             assert [await next(ends) for _ in range(lost)] == ["RemoteProtocolError"] * lost
-            assert {await completed(client, number) for number in range(16)} == {200}
+            assert {await completed(client, number) for number in range(8)} == {200}
             assert running(survivor) == len(streams) - lost
             for stream in streams:
                 stream.cancel()
@@ -118,7 +107,7 @@ async def test_draining_a_replica_loses_no_request(
 
     with live_server(tiny_model, *FLAGS) as leaving:
         async with both(tmp_path, survivor, leaving) as client:
-            long = await open_streams(client, (survivor, leaving), 400)
+            long = await open_streams(client, (survivor, leaving), 300)
             leaving.process.terminate()
             await asyncio.gather(*(keep_asking(client, number) for number in range(CLIENTS)))
             assert {await stream for stream in long} == {"data: [DONE]"}

@@ -1,6 +1,7 @@
 """`octavo serve` as a process of its own, on a free port."""
 
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -81,8 +82,11 @@ class LiveServer:
 
 
 @contextmanager
-def live_server(model: Path, *flags: str) -> Iterator[LiveServer]:
-    """A server that ends well: exit code 0 on SIGTERM, and no traceback in its log."""
+def live_server(model: Path, *flags: str, killed: bool = False) -> Iterator[LiveServer]:
+    """A server that ends well: exit code 0 on SIGTERM, and no traceback in its log.
+
+    With `killed` the test itself ends it by SIGKILL.
+    """
     command = [sys.executable, "-m", "server", "serve", "--model", str(model), "--port", "0"]
     with started([*command, *flags]) as process:
         server = LiveServer(process)
@@ -92,4 +96,4 @@ def live_server(model: Path, *flags: str) -> Iterator[LiveServer]:
         finally:
             server.kill()
     assert "Traceback" not in server.log, server.log
-    assert code == 0, server.log
+    assert code == (-signal.SIGKILL if killed else 0), server.log
