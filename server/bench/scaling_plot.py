@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.bench.arrival import Arrival
+from server.bench.footprint import Footprint
 from server.bench.plot import new_figure, save_figure
 from server.bench.scaling import Sweep
 
@@ -12,21 +13,29 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = 3
+MIB = 1 << 20
 
 
 def plot_scaling(
-    title: str, sweeps: Sequence[Sweep], arrivals: Sequence[Arrival], path: Path
+    title: str,
+    sweeps: Sequence[Sweep],
+    arrivals: Sequence[Arrival],
+    footprint: Footprint | None,
+    path: Path,
 ) -> None:
-    num_panels = len(sweeps) + bool(arrivals)
-    rows = max(1, -(-num_panels // COLUMNS))
+    num_panels = len(sweeps) + bool(arrivals) + bool(footprint)
+    rows = -(-num_panels // COLUMNS)
     figure = new_figure(title, rows, COLUMNS)
     panels = [axes for row in figure.subplots(rows, COLUMNS, squeeze=False) for axes in row]
-    for axes, sweep in zip(panels, sweeps, strict=False):
-        _draw_sweep(axes, sweep)
-    if arrivals:
-        _draw_arrivals(panels[len(sweeps)], arrivals)
     for axes in panels[num_panels:]:
         axes.set_axis_off()
+    rest = iter(panels)
+    for sweep in sweeps:
+        _draw_sweep(next(rest), sweep)
+    if arrivals:
+        _draw_arrivals(next(rest), arrivals)
+    if footprint:
+        _draw_footprint(next(rest), footprint)
     save_figure(figure, path)
 
 
@@ -52,4 +61,15 @@ def _draw_arrivals(axes: "Axes", arrivals: Sequence[Arrival]) -> None:
     axes.set_xlabel("tokens in a step")
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize="small")
+
+
+def _draw_footprint(axes: "Axes", footprint: Footprint) -> None:
+    added = (footprint.full - footprint.before) / MIB
+    weights, kv = footprint.weights / MIB, footprint.kv / MIB
+    axes.bar("measured", added)
+    axes.bar("arithmetic", weights, label="weights")
+    axes.bar("arithmetic", kv, bottom=weights, label="K/V")
+    axes.set_title(f"memory with {footprint.tokens:,} tokens", fontsize="small")
+    axes.set_ylabel("MiB")
     axes.legend(fontsize="small")

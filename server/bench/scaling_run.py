@@ -7,6 +7,8 @@ from engine.device import select_device
 from engine.models import CausalLM, load_model
 from server.bench.arrival import Arrival, measure_arrival
 from server.bench.footprint import (
+    MAX_STEPS,
+    Footprint,
     checkpoint_bytes,
     measure_footprint,
     resident_bytes,
@@ -28,34 +30,51 @@ def bench_scaling(flags: Namespace) -> int:
     check_plotting(flags.plot)
     path = resolve_model(flags.model).path
     select_device(device_of(flags, this_machine()), flags.threads)
-    memory = "memory" in flags.sweeps and tells_resident_bytes()
+    memory = _wants_memory(flags)
     before = resident_bytes() if memory else 0
     model = load_model(path).model
     sizes = _sizes(flags, model)
-    report: dict[str, object] = {"model": str(flags.model), "sizes": asdict(sizes)}
-    if memory:  # first: nothing else has been held and freed yet
-        footprint = measure_footprint(model, checkpoint_bytes(path), before, flags.context)
-        report["memory"] = asdict(footprint) | {"ratio": footprint.ratio}
-        print(footprint_text(footprint), end="\n\n", flush=True)
+    # First: nothing else has been held and freed yet.
+    footprint = _run_memory(flags, model, checkpoint_bytes(path), before) if memory else None
     sweeps = _run_sweeps(flags, model, sizes)
     arrivals = _run_arrivals(flags, model)
-    report["sweeps"] = [asdict(sweep) for sweep in sweeps]
-    report["arrivals"] = [asdict(arrival) for arrival in arrivals]
     if flags.json:
+        report = {
+            "model": str(flags.model),
+            "sizes": asdict(sizes),
+            "memory": asdict(footprint) | {"ratio": footprint.ratio} if footprint else None,
+            "sweeps": [asdict(sweep) for sweep in sweeps],
+            "arrivals": [asdict(arrival) for arrival in arrivals],
+        }
         write_json(flags.json, report)
     if flags.plot:
-        plot_scaling(str(flags.model), sweeps, arrivals, flags.plot)
+        plot_scaling(str(flags.model), sweeps, arrivals, footprint, flags.plot)
     return 0
 
 
+def _wants_memory(flags: Namespace) -> bool:
+    """Where the system does not tell, other sweeps go on without; alone it then raises BenchError."""
+    return "memory" in flags.sweeps and (tells_resident_bytes() or len(flags.sweeps) == 1)
+
+
 def _sizes(flags: Namespace, model: CausalLM) -> Sizes:
-    longest = max(flags.longest + SPARE_TOKENS + flags.steps, flags.long_prompt + 1, flags.context)
+    longest = max(
+        flags.longest + SPARE_TOKENS + flags.steps,
+        flags.long_prompt + 1,
+        flags.context + MAX_STEPS,
+    )
     if longest > model.spec.max_context:
         raise FlagError(
             f"--longest, --long-prompt or --context needs {longest} tokens; "
             f"the model allows {model.spec.max_context}"
         )
     return Sizes(flags.max_sequences, flags.longest, flags.steps)
+
+
+def _run_memory(flags: Namespace, model: CausalLM, weights: int, before: int) -> Footprint:
+    footprint = measure_footprint(model, weights, before, flags.context)
+    print(footprint_text(footprint), end="\n\n", flush=True)
+    return footprint
 
 
 def _run_sweeps(flags: Namespace, model: CausalLM, sizes: Sizes) -> list[Sweep]:
