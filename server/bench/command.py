@@ -8,6 +8,7 @@ from server.bench.fragmentation_bench import FRAGMENTATION
 from server.bench.kernels_bench import KERNELS
 from server.bench.scaling_bench import SCALING
 from server.bench.serve_bench import SERVE
+from server.bench.speculative_bench import SPECULATIVE
 
 BENCHES = (
     SERVE,
@@ -16,6 +17,7 @@ BENCHES = (
     CAPACITY,
     KERNELS,
     SCALING,
+    SPECULATIVE,
 )
 
 

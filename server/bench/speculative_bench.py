@@ -1,0 +1,41 @@
+"""`octavo bench speculative`: its flags."""
+
+from argparse import Namespace
+
+from server.bench.bench import Bench
+from server.bench.output import json_file
+from server.bench.target import base_url
+from server.flag_values import not_empty, whole
+from server.flags import MEMORY, MODEL, SPECULATION, Flag, FlagGroup
+
+FLAGS = FlagGroup(
+    "answers",
+    (
+        Flag(
+            "--url",
+            "ask this server, started with --speculative, and load no model here",
+            base_url,
+            "URL",
+        ),
+        Flag("--api-key", "sent to --url as Authorization: Bearer KEY", not_empty, "KEY"),
+        Flag("--rounds", "times that each answer is given both ways", whole(1), "N", "3"),
+        Flag("--new-tokens", "the longest answer", whole(2), "N", "160"),
+        Flag("--json", "write all that was measured to this file", json_file, "FILE"),
+    ),
+)
+
+
+def _run(flags: Namespace) -> int:
+    from server.bench.speculative_run import bench_speculative  # noqa: PLC0415
+
+    return bench_speculative(flags)
+
+
+SPECULATIVE = Bench(
+    "speculative",
+    "one client's tokens per second with drafts and without",
+    "Let one client ask for answers that repeat their prompt and for answers with nothing to copy, "
+    "each with drafts and without, in turn. --speculative is ngram unless it says otherwise.",
+    (FLAGS, MODEL, MEMORY, SPECULATION),
+    _run,
+)
