@@ -52,6 +52,10 @@ class SnapshotFeed:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
+    @property
+    def num_watchers(self) -> int:
+        return self._num_watchers
+
     def join(self) -> "Watcher":
         """One more watcher, who must leave. Raises Overloaded."""
         if self._closed:

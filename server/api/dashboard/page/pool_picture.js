@@ -13,17 +13,17 @@ export class PoolPicture {
   #pool = null;
   #cells = [];
   #grid = { size: 0, columns: 1, capacity: 1 };
-  #chosen = null; // the place of a cell
-  #stays = false; // after the pointer has left
+  #pointed = null; // the place of the cell under the pointer
+  #chosen = null; // by a key or a tap; it stays
   #detail = "";
 
   constructor() {
     const canvas = this.#canvas;
-    canvas.addEventListener("pointermove", (event) => this.#point(event, this.#stays && event.buttons === 0));
-    canvas.addEventListener("pointerdown", (event) => this.#point(event, false, true));
-    canvas.addEventListener("pointerleave", () => this.#stays || this.#choose(null));
+    canvas.addEventListener("pointermove", (event) => this.#mark(this.#placeOf(event), this.#chosen));
+    canvas.addEventListener("pointerdown", (event) => this.#mark(null, this.#placeOf(event)));
+    canvas.addEventListener("pointerleave", () => this.#mark(null, this.#chosen));
     canvas.addEventListener("keydown", (event) => this.#press(event));
-    canvas.addEventListener("blur", () => this.#choose(null));
+    canvas.addEventListener("blur", () => this.#mark(this.#pointed, null));
     new ResizeObserver(() => this.#draw()).observe(canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
   }
@@ -74,7 +74,7 @@ export class PoolPicture {
 
   /** A ring round the chosen cell, and thin ones round the others of its first owner. */
   #outline(brush, colours) {
-    const chosen = this.#cells[this.#chosen];
+    const chosen = this.#marked;
     if (chosen === undefined) return;
     const { size, columns } = this.#grid;
     const owner = chosen.owners[0];
@@ -86,34 +86,37 @@ export class PoolPicture {
     });
   }
 
-  #point(event, ignored, stays = false) {
-    if (ignored) return;
+  get #marked() {
+    return this.#cells[this.#pointed ?? this.#chosen];
+  }
+
+  #placeOf(event) {
     const box = this.#canvas.getBoundingClientRect();
     const column = Math.floor((event.clientX - box.left) / this.#grid.size);
     const row = Math.floor((event.clientY - box.top) / this.#grid.size);
     const place = row * this.#grid.columns + column;
-    const isCell = column < this.#grid.columns && place in this.#cells;
-    this.#choose(isCell ? place : null, stays && isCell);
+    return column < this.#grid.columns && place in this.#cells ? place : null;
   }
 
   #press(event) {
     const rows = { ArrowUp: -this.#grid.columns, ArrowDown: this.#grid.columns };
     const step = STEPS[event.key] ?? rows[event.key];
-    if (event.key === "Escape") this.#choose(null);
+    if (event.key === "Escape") this.#mark(null, null);
     if (step === undefined) return;
     event.preventDefault();
     const place = this.#chosen === null ? 0 : this.#chosen + step;
-    this.#choose(Math.max(0, Math.min(this.#cells.length - 1, place)), true);
+    this.#mark(null, Math.max(0, Math.min(this.#cells.length - 1, place)));
   }
 
-  #choose(place, stays = false) {
-    this.#chosen = place;
-    this.#stays = stays;
+  #mark(pointed, chosen) {
+    if (pointed === this.#pointed && chosen === this.#chosen) return;
+    this.#pointed = pointed;
+    this.#chosen = chosen;
     this.#draw();
   }
 
   #tellDetail() {
-    const cell = this.#cells[this.#chosen];
+    const cell = this.#marked;
     const detail = cell === undefined ? INVITATION : describe(cell, this.#pool);
     if (detail === this.#detail) return;
     this.#detail = detail;

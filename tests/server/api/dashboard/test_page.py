@@ -116,7 +116,36 @@ def test_pages_tell_of_themselves_to_the_keyboard_and_to_the_pointer(
         browser.wait_for_text("#page-detail", "arrow keys")
         browser.point("#pool", 5, 5)
         browser.wait_for_text("#page-detail", "Page 0: used, 15 of 16 tokens, held by mine/0")
+        browser.point("#pool", 40, 5)
+        browser.wait_for_text("#page-detail", "Page 1: free")
         on.advance(1)
+
+
+def test_requests_of_the_same_name_are_all_shown(browser: Browser, tokenizer: Tokenizer) -> None:
+    with (
+        stage(browser, paused(tokenizer)) as on,
+        a_request(on.url, "twin", max_tokens=1),
+        a_request(on.url, "twin", max_tokens=2),
+    ):
+        browser.open(on.page)
+        browser.wait(lambda: browser.texts("#requests .name") == ["twin/0", "twin/0"])
+        on.advance(2)
+
+
+def test_a_page_that_nobody_sees_does_not_watch(browser: Browser, tokenizer: Tokenizer) -> None:
+    app = paused(tokenizer)
+    feed = app.asgi.state.context.feed
+    hide = (
+        "Object.defineProperty(document, 'hidden', { value: arguments[0], configurable: true });"
+        "document.dispatchEvent(new Event('visibilitychange'));"
+    )
+    with stage(browser, app) as on:
+        browser.open(on.page)
+        browser.wait(lambda: feed.num_watchers == 1)
+        browser.run(hide, True)
+        browser.wait(lambda: feed.num_watchers == 0)
+        browser.run(hide, False)
+        browser.wait(lambda: feed.num_watchers == 1)
 
 
 class ManyPages(FakeEngine):
