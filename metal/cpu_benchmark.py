@@ -4,7 +4,6 @@ The floor of a kernel is the larger of its bytes over the measured rate of readi
 large as what the calls touch, and its operations over the measured rate of multiply-adds.
 """
 
-import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ MLX_SHARE = 8  # MLX's operation gets one in so many calls: it may be a hundred 
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """Seconds of one call: medians of several rounds."""
+    """Seconds of one call in the fastest round, as the rates are those of the fastest run."""
 
     name: str
     cost: Cost
@@ -61,11 +60,11 @@ def _time(case: Case, rounds: int) -> KernelTime:
 
 
 def _seconds(call: Call, calls: int, rounds: int) -> float:
-    """The median of one call, out of at most `rounds` evaluations of `calls` independent ones."""
+    """Of one call in the fastest of at most `rounds` evaluations of `calls` independent ones."""
     mx.eval(call(0))
     times: list[float] = []
     while len(times) < rounds and sum(times) * calls < MAX_SECONDS:
         start = time.perf_counter()
         mx.eval([call(i) for i in range(calls)])
         times.append((time.perf_counter() - start) / calls)
-    return statistics.median(times)
+    return min(times)

@@ -38,9 +38,12 @@ class MachineRates:
     flops_per_second: float  # a multiply-add counts two
 
     def read_rate(self, num_bytes: int) -> float:
-        """Bytes per second of the largest buffer that is no larger, so rather too fast than too slow."""
-        fitting = [read for read in self.reads if read.buffer_bytes <= num_bytes]
-        return (fitting or self.reads[:1])[-1].bytes_per_second
+        """Bytes per second of the largest buffer that is no larger, so rather too fast than too slow.
+
+        A larger buffer that was read faster, as the machine's noise has it, counts in its place.
+        """
+        smaller = sum(read.buffer_bytes <= num_bytes for read in self.reads)
+        return max(read.bytes_per_second for read in self.reads[max(0, smaller - 1) :])
 
     @property
     def memory_rate(self) -> float:

@@ -36,7 +36,7 @@ FLAGS = FlagGroup(
             "TEXT",
             shown_default="all",
         ),
-        Flag("--rounds", "times that each is measured; the median counts", whole(1), "N", "15"),
+        Flag("--rounds", "times that each is measured; the fastest counts", whole(1), "N", "15"),
         Flag(
             "--probe-memory",
             "the largest buffer that the rate of reading is measured with: well above the caches",

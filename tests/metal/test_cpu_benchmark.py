@@ -1,5 +1,7 @@
 """The floors of the CPU kernels: the rates are used as they should be, and every case computes."""
 
+from dataclasses import replace
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -26,6 +28,12 @@ def test_the_rate_of_reading_is_that_of_the_next_smaller_buffer(
     num_bytes: int, rate: float
 ) -> None:
     assert RATES.read_rate(num_bytes) == rate
+
+
+def test_a_buffer_that_noise_slowed_down_takes_the_rate_of_a_larger_one() -> None:
+    noisy = replace(RATES, reads=(ReadRate(100, 8.0), ReadRate(400, 1.0), ReadRate(1600, 2.0)))
+    assert noisy.read_rate(400) == 2.0
+    assert noisy.read_rate(100) == 8.0
 
 
 def test_the_floor_is_the_slower_of_reading_and_arithmetic() -> None:
