@@ -55,8 +55,10 @@ def make_engine(
     The K/V budget is shared with the draft model so that each gets the same number of pages: what
     the model can hold of a text, the draft model can hold too.
 
-    Raises ModelError where the budget holds no page, a shape is beyond the kernels, or the draft
-    model's vocabulary is another.
+    The draft model's tokens must be the model's, which only their tokenizers can tell; were they
+    not, its drafts would be useless and the text the same.
+
+    Raises ModelError where the budget holds no page or a shape is beyond the kernels.
     """
     num_pages = num_pages_of(model, config, draft_model)
     return wire_engine(model, config, num_pages, _make_proposer(config, draft_model, num_pages))
@@ -87,14 +89,9 @@ def make_runner(model: CausalLM, config: EngineConfig, num_pages: int) -> ModelR
 
 
 def num_pages_of(model: CausalLM, config: EngineConfig, draft_model: CausalLM | None = None) -> int:
-    """Pages that the budget holds. Raises ModelError for none, and for two vocabularies."""
+    """Pages that the budget holds, each with its twin of the draft model. Raises ModelError for none."""
     bytes_per_page = kv_shape(model.spec, config).bytes_per_page
     if draft_model:
-        if draft_model.spec.vocab_size != model.spec.vocab_size:
-            raise ModelError(
-                f"the draft model has a vocabulary of {draft_model.spec.vocab_size} tokens, "
-                f"the model one of {model.spec.vocab_size}: they must be the same"
-            )
         bytes_per_page += kv_shape(draft_model.spec, config).bytes_per_page
     num_pages = config.kv_cache_bytes // bytes_per_page
     if num_pages < 1:
@@ -111,7 +108,8 @@ def _make_proposer(
     if draft_model:
         runner = make_runner(draft_model, config, num_pages)
         catch_up = max(config.max_num_batched_tokens // CATCH_UP_SHARE, 1)
-        limits = DraftLimits(draft_model.spec.max_context, catch_up)
+        spec = draft_model.spec
+        limits = DraftLimits(spec.max_context, spec.vocab_size, catch_up)
         return DraftModelProposer(runner, PagePool(num_pages, config.page_size), limits)
     return NgramProposer() if config.speculation else None
 

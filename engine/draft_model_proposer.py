@@ -28,9 +28,11 @@ class DraftRunner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DraftLimits:
-    """In tokens: the longest text of the draft model, and what it catches up with in one round."""
+    """In tokens: the longest text of the draft model, the ids it knows, and what it catches up with
+    in one round."""
 
     max_context: int
+    vocab_size: int
     catch_up: int
 
 
@@ -111,7 +113,7 @@ class DraftModelProposer:
         Who misses little comes first. A text for which only part of its tokens may be computed gets
         its drafts in a later round.
         """
-        jobs = [self._job(ask) for ask in asks if self._is_within(ask)]
+        jobs = [job for job in map(self._job, asks) if self._is_within(job)]
         left = self._limits.catch_up
         for job in sorted(jobs, key=lambda job: len(job.pending)):
             del job.pending[left:]
@@ -119,8 +121,11 @@ class DraftModelProposer:
         self._make_room(jobs)
         return [job for job in jobs if job.pending]
 
-    def _is_within(self, ask: Ask) -> bool:
-        return len(ask.token_ids) + ask.num_tokens <= self._limits.max_context
+    def _is_within(self, job: _Job) -> bool:
+        """A model with a larger embedding may draw ids that stand for no token, unknown to this one."""
+        longest = len(job.ask.token_ids) + job.ask.num_tokens
+        knows_all = max(job.pending) < self._limits.vocab_size
+        return longest <= self._limits.max_context and knows_all
 
     def _job(self, ask: Ask) -> _Job:
         text = self._texts.setdefault(ask.sequence_id, _DraftText(PageTable(self._pool)))

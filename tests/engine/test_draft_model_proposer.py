@@ -22,7 +22,9 @@ class Drafting:
         self.failing = False
         self.pool = PagePool(num_pages, PAGE_SIZE)
         runner = FakeRunner(PAGE_SIZE, self._note)
-        self.proposer = DraftModelProposer(runner, self.pool, DraftLimits(max_context, catch_up))
+        self.proposer = DraftModelProposer(
+            runner, self.pool, DraftLimits(max_context, VOCAB_SIZE, catch_up)
+        )
 
     def ask(self, *asks: Ask, live: frozenset[SequenceId] = frozenset({A, B})) -> list[list[int]]:
         self.batches.clear()
@@ -116,6 +118,12 @@ def test_a_text_beyond_the_models_context_gets_no_drafts() -> None:
     drafting = Drafting(max_context=10)
     assert drafting.ask(ask(prompt(7), 3)) == [solo_tokens(prompt(7), 3)]
     assert drafting.ask(ask(prompt(8, 1), 3, B)) == [[]]
+
+
+def test_a_text_with_an_id_that_the_model_does_not_know_gets_no_drafts() -> None:
+    drafting = Drafting()
+    assert drafting.ask(ask([1, VOCAB_SIZE, 2]), ask([1, 2], 1, B)) == [[], solo_tokens([1, 2], 1)]
+    assert drafting.ask(ask([1, VOCAB_SIZE, 2, 3])) == [[]]
 
 
 def test_a_fault_leaves_no_page_behind_and_the_next_round_works() -> None:

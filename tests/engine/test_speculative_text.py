@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.build import make_engine, num_pages_of, wire_engine
+from engine.build import num_pages_of, wire_engine
 from engine.config import AttentionKind, EngineConfig, SpeculationConfig
 from engine.engine import Engine
 from engine.engine_stats import EngineLimits
-from engine.errors import ModelError
 from engine.models import CausalLM, load_model
 from engine.page_pool import PagePool
 from engine.proposer import DraftRound
@@ -150,14 +149,6 @@ def test_the_budget_is_shared_with_the_draft_model(llama: CausalLM, tmp_path: Pa
     alone = engine_for(llama).stats()
     shared = engine_for(llama, speculation=SPECULATION, draft_model=small).stats()
     assert shared.page_budget == alone.page_budget * 2 // 3  # two layers and one
-
-
-def test_a_draft_model_of_another_vocabulary_is_refused(llama: CausalLM, tmp_path: Path) -> None:
-    folder = tiny_llama(tmp_path, config={})
-    other = load_model(folder).model
-    spec = replace(other.spec, vocab_size=other.spec.vocab_size + 1)
-    with pytest.raises(ModelError, match="draft model has a vocabulary of"):
-        make_engine(llama, CONFIG, replace(other, spec=spec))  # type: ignore[type-var]
 
 
 # --- faults of a proposer ---
