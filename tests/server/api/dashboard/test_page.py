@@ -146,6 +146,7 @@ def test_a_page_that_nobody_sees_does_not_watch(browser: Browser, tokenizer: Tok
         browser.wait(lambda: feed.num_watchers == 0)
         browser.run(hide, False)
         browser.wait(lambda: feed.num_watchers == 1)
+        browser.run("delete document.hidden")
 
 
 class ManyPages(FakeEngine):
