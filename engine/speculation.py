@@ -1,7 +1,6 @@
 """Which sequences are drafted for, how far ahead, and what came of it. Pure: no proposer in here."""
 
-from collections.abc import Iterable
-from collections.abc import Sequence as Many
+from collections.abc import Collection, Iterable
 from itertools import takewhile
 
 from engine.config import SpeculationConfig
@@ -27,7 +26,7 @@ class Speculation:
         self._silence = 0  # steps still to go without asks
         self._next_silence = 1
 
-    def asks(self, running: Many[Sequence], budget: int) -> tuple[Ask, ...]:
+    def asks(self, running: Collection[Sequence], budget: int) -> tuple[Ask, ...]:
         """Drafts that are worth their cost in a step of at most `budget` tokens."""
         if self._silence:
             self._silence -= 1
@@ -47,7 +46,7 @@ class Speculation:
         )
 
     def reserve(
-        self, drafts: Iterable[Draft], in_step: Many[Sequence], budget: int, pool: PagePool
+        self, drafts: Iterable[Draft], in_step: Collection[Sequence], budget: int, pool: PagePool
     ) -> None:
         """Let drafts take what is left of a step in which everybody else has what it needs.
 
@@ -55,6 +54,8 @@ class Speculation:
         where its sequence has ended or gone on meanwhile.
         """
         by_id = {draft.sequence_id: draft for draft in drafts}
+        if not by_id:
+            return
         left = budget - sum(s.reservation.num_tokens for s in in_step if s.reservation)
         for sequence in in_step:
             draft = by_id.get(sequence.sequence_id)
@@ -79,7 +80,7 @@ class Speculation:
         self._silence = self._next_silence
         self._next_silence = min(2 * self._next_silence, LONGEST_SILENCE)
 
-    def _load(self, running: Many[Sequence], budget: int) -> Load:
+    def _load(self, running: Collection[Sequence], budget: int) -> Load:
         needed = min(sum(sequence.num_uncomputed_tokens for sequence in running), budget)
         return Load(needed, budget - needed, self.cost.base)
 

@@ -4,9 +4,11 @@ import logging
 from dataclasses import asdict
 from pathlib import Path
 
+from engine.config import SpeculationConfig
 from engine.device import DeviceReport
 from engine.engine_stats import EngineLimits, EngineStats
 from server.config import ServeConfig
+from server.flag_reading import NGRAM
 from server.store.model_store import ModelSource
 from server.version import version
 
@@ -56,13 +58,13 @@ def settings_of(config: ServeConfig) -> dict[str, object]:
     """What was asked for, by name, defaults included; of keys only their number."""
     http, engine = asdict(config.http), asdict(config.engine)
     keys = http.pop("api_keys")
-    speculation = engine.pop("speculation") or {}
+    del engine["speculation"]
     settings = {
         "model": config.model,
         "device": config.device,
         "threads": config.threads,
         **engine,
-        **speculation,
+        **_drafting(config.engine.speculation),
         "host": config.listen.host,
         "port": config.listen.port,
         "unix_socket": config.listen.unix_socket,
@@ -74,6 +76,13 @@ def settings_of(config: ServeConfig) -> dict[str, object]:
         "log_level": config.log.level,
     }
     return {name: _plain(value) for name, value in settings.items()}
+
+
+def _drafting(speculation: SpeculationConfig | None) -> dict[str, object]:
+    if speculation is None:
+        return {"speculative": None}
+    how = speculation.draft_model or NGRAM
+    return {"speculative": how, "max_draft_tokens": speculation.max_draft_tokens}
 
 
 def _plain(value: object) -> object:

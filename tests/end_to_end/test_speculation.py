@@ -1,6 +1,7 @@
 """Speculative decoding on a real server: with drafts and without, every answer is the same."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,4 +106,6 @@ def test_the_outcome_of_drafts_is_told_and_adds_up(drafting: LiveServer) -> None
 
 
 def test_the_start_tells_how_is_drafted(drafting: LiveServer) -> None:
-    assert "max_draft_tokens=5" in drafting.logged("settings:")
+    log = drafting.logged("settings:")
+    assert "max_draft_tokens=5" in log
+    assert re.search(r"\bspeculative=(ngram|/\S+/tiny)\b", log)
