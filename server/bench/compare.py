@@ -29,8 +29,6 @@ def bench_compare(flags: Namespace) -> int:
     comparisons = compare(flags.loads, [server.name for server in servers], outcomes)
     print(as_table(comparisons, outcomes))
     print(f"\nseed {seed}")
-    if flags.json:
-        write_json(flags.json, as_object(servers, seed, comparisons, outcomes))
     if flags.plot:
         plot_comparison(comparisons, flags.plot)
     return 1 if any(outcome.failures for outcome in outcomes) else 0
@@ -59,7 +57,21 @@ async def _measure(flags: Namespace, seed: int) -> tuple[Sequence[Contestant], t
         comparing = Comparing(prober, servers, flags.loads, flags.rounds, seed)
         total = flags.rounds * len(flags.loads) * len(servers)
         with tqdm(total=total, unit=" loads", disable=None) as bar:
-            return servers, await comparing.run(bar.update)
+
+            def keep(outcomes: Sequence[Outcome]) -> None:
+                bar.update()
+                _write(flags, servers, seed, outcomes)
+
+            return servers, await comparing.run(keep)
+
+
+def _write(
+    flags: Namespace, servers: Sequence[Contestant], seed: int, outcomes: Sequence[Outcome]
+) -> None:
+    """All so far: whoever ends a long run early keeps what it found."""
+    if flags.json:
+        comparisons = compare(flags.loads, [server.name for server in servers], outcomes)
+        write_json(flags.json, as_object(servers, seed, comparisons, outcomes))
 
 
 async def _contestant(prober: Prober, flags: Namespace, name: str, url: str) -> Contestant:

@@ -37,7 +37,8 @@ def _draw(axes: "Axes", block: Sequence[Comparison]) -> None:
     below = [c.value.median - c.value.low if c.value else 0.0 for c in block]
     above = [c.value.high - c.value.median if c.value else 0.0 for c in block]
     colours = [COLOURS[index % len(COLOURS)] for index in range(len(block))]
-    axes.bar(range(len(block)), medians, yerr=(below, above), capsize=4, color=colours)
+    axes.bar(range(len(block)), medians, yerr=(below, above), width=0.6, capsize=4, color=colours)
+    axes.set_xlim(-0.7, len(block) - 0.3)
     axes.set_xticks(range(len(block)), [_label(c) for c in block])
     better = "more is better" if block[0].figure.more_is_better else "less is better"
     axes.set_title(f"{block[0].load.name} ({better})", fontsize="medium")

@@ -1,14 +1,14 @@
 """All loads against all servers, in turns."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from server.bench.client import Prober
 from server.bench.compare_loads import LOADS, ClosedLoad, ComparedLoad, LongPromptLoad
 from server.bench.errors import RequestFailed
 from server.bench.load import Clients, Load, TokenGauge, plan_requests
-from server.bench.load_run import Progress, measure_gauge, run_load, warm_up
+from server.bench.load_run import measure_gauge, run_load, warm_up
 from server.bench.long_prompt import measure_stall
 from server.bench.outcome import (
     Figures,
@@ -41,8 +41,8 @@ class Comparing:
     rounds: int
     seed: int
 
-    async def run(self, progress: Progress) -> tuple[Outcome, ...]:
-        """`progress` is called after each load. Raises RequestFailed where a first request fails."""
+    async def run(self, after_each: Callable[[Sequence[Outcome]], None]) -> tuple[Outcome, ...]:
+        """`after_each` load gets all outcomes so far. Raises RequestFailed where a first request fails."""
         gauge = await self._prepare()
         outcomes: list[Outcome] = []
         for turn in range(self.rounds):
@@ -50,7 +50,7 @@ class Comparing:
                 seed = self.seed + turn * SEEDS_A_ROUND + LOADS.index(load)
                 for server in _rotated(self.servers, turn):
                     outcomes.append(await self._outcome(turn, load, server, gauge, seed))
-                    progress()
+                    after_each(outcomes)
         return tuple(outcomes)
 
     async def _prepare(self) -> TokenGauge:

@@ -60,6 +60,22 @@ def test_one_server_is_asked_at_a_time_and_they_take_turns_at_going_first(
     ]
 
 
+def test_what_was_measured_is_on_disk_before_the_next_load_begins(
+    stack: ExitStack, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    found: list[int] = []
+
+    def metrics(_: int) -> str:  # asked for before and after each load
+        found.append(len(json.loads(report.read_text())["outcomes"]) if report.exists() else 0)
+        return ""
+
+    url = stack.enter_context(in_thread(FakeOpenAI(metrics=metrics)))
+    flags = ("--loads=prefill", "--rounds=3", f"--json={report}")
+    assert compare(f"--server=only={url}", *flags) == 0
+    assert found == [0, 0, 1, 1, 2, 2]
+
+
 def test_an_octavos_counters_are_told_as_what_each_load_added(
     stack: ExitStack, tmp_path: Path, capsys: Capture
 ) -> None:
