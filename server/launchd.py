@@ -5,12 +5,18 @@ The property list's keys are those of launchd.plist(5); the commands are launchc
 
 import plistlib
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 LABEL = "octavo.serve"
 _DRAIN_MARGIN = 15  # seconds beyond --grace until launchd kills
+_IN_PROGRESS = 36  # launchctl's exit code where a service is still ending
+
+
+def one_second() -> None:
+    time.sleep(1)
 
 
 class LaunchdError(Exception):
@@ -52,12 +58,22 @@ def property_list(agent: LaunchAgent) -> bytes:
 
 
 class Launchd:
-    """The user's own launchd. `launchctl` is the program to ask."""
+    """The user's own launchd. `launchctl` is the program to ask; `pause` waits between two of at
+    most `pauses` questions."""
 
-    def __init__(self, home: Path, user_id: int, launchctl: str = "launchctl") -> None:
+    def __init__(
+        self,
+        home: Path,
+        user_id: int,
+        launchctl: str = "launchctl",
+        pause: Callable[[], None] = one_second,
+        pauses: int = 3600,
+    ) -> None:
         self.file = home / "Library/LaunchAgents" / f"{LABEL}.plist"
         self._domain = f"gui/{user_id}"
         self._launchctl = launchctl
+        self._pause = pause
+        self._pauses = pauses
 
     @property
     def installed(self) -> bool:
@@ -90,13 +106,25 @@ class Launchd:
     def _target(self) -> str:
         return f"{self._domain}/{LABEL}"
 
-    def _unload(self) -> None:
-        if self._run(["print", self._target]).returncode == 0:
-            self._ask("bootout", self._target)
+    @property
+    def _is_loaded(self) -> bool:
+        return self._run(["print", self._target]).returncode == 0
 
-    def _ask(self, *arguments: str) -> str:
+    def _unload(self) -> None:
+        """Returns once the service has drained and launchd has forgotten it: not before can it be
+        started anew."""
+        if not self._is_loaded:
+            return
+        self._ask("bootout", self._target, also_fine=_IN_PROGRESS)
+        for _ in range(self._pauses):
+            if not self._is_loaded:
+                return
+            self._pause()
+        raise LaunchdError("the service that runs does not end")
+
+    def _ask(self, *arguments: str, also_fine: int = 0) -> str:
         done = self._run(arguments)
-        if done.returncode != 0:
+        if done.returncode not in (0, also_fine):
             reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
             raise LaunchdError(f"launchctl {' '.join(arguments)}: {reason}")
         return done.stdout

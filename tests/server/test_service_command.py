@@ -25,6 +25,9 @@ if sys.argv[1] == "bootstrap":
 elif not loaded.exists():
     sys.exit("Could not find service")
 elif sys.argv[1] == "bootout":
+    if (folder / "draining").exists():
+        print("Boot-out failed: 36: Operation now in progress", file=sys.stderr)
+        sys.exit(36)
     loaded.unlink()
 else:
     print("state = running")
@@ -73,8 +76,38 @@ def test_install_writes_the_file_and_starts_it(
 def test_a_second_install_replaces_the_first(launchd: Launchd, home: Path, launchctl: Path) -> None:
     launchd.install(agent_of(home))
     launchd.install(agent_of(home, "--port", "2"))
-    assert [line.split()[0] for line in asked(launchctl)][-3:] == ["print", "bootout", "bootstrap"]
+    words = [line.split()[0] for line in asked(launchctl)]
+    assert words[-4:] == ["print", "bootout", "print", "bootstrap"]
     assert plistlib.loads(launchd.file.read_bytes())["ProgramArguments"][-1] == "2"
+
+
+def test_a_service_that_still_drains_is_waited_for(home: Path, launchctl: Path) -> None:
+    folder = launchctl.parent
+
+    def pause() -> None:
+        """The drain ends."""
+        (folder / "loaded").unlink()
+
+    launchd = Launchd(home, 501, str(launchctl), pause)
+    launchd.install(agent_of(home))
+    (folder / "draining").touch()
+    launchd.install(agent_of(home, "--port", "2"))
+    assert [line.split()[0] for line in asked(launchctl)][-5:] == [
+        "print",
+        "bootout",
+        "print",
+        "print",
+        "bootstrap",
+    ]
+
+
+def test_a_service_that_never_ends_is_one_line(home: Path, launchctl: Path) -> None:
+    launchd = Launchd(home, 501, str(launchctl), pauses=2, pause=lambda: None)
+    launchd.install(agent_of(home))
+    (launchctl.parent / "draining").touch()
+    with pytest.raises(LaunchdError, match="the service that runs does not end"):
+        launchd.uninstall()
+    assert launchd.installed
 
 
 def test_status_tells_what_launchd_says(launchd: Launchd, home: Path) -> None:
