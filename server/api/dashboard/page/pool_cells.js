@@ -2,13 +2,14 @@
 
 export const STATES = ["used", "shared", "cached", "free"];
 
-/** How a pool of `pages` fits: the size of a cell in pixels, columns, and rows at most. */
-export function gridFor(pages, width, maxHeight) {
+/** How a pool fits: the size of a cell in pixels, columns, and how many cells there may be. */
+export function gridFor(pool, width, maxHeight) {
+  const units = Math.ceil(pool.num_pages / grainOf(pool));
   const largest = 26;
   const smallest = 7;
   for (let size = largest; size > smallest; size--) {
     const columns = Math.max(1, Math.floor(width / size));
-    if (Math.ceil(pages / columns) * size <= maxHeight) return grid(size, columns, maxHeight);
+    if (Math.ceil(units / columns) * size <= maxHeight) return grid(size, columns, maxHeight);
   }
   return grid(smallest, Math.max(1, Math.floor(width / smallest)), maxHeight);
 }
@@ -20,7 +21,7 @@ function grid(size, columns, maxHeight) {
 /** Cells of equally many pages, at most `capacity`. Runs that are not exact are not taken apart. */
 export function cellsOf(pool, capacity) {
   const runs = pool.runs.map(complete);
-  const grain = pool.exact ? 1 : runs[0].count;
+  const grain = grainOf(pool);
   const perCell = Math.ceil(pool.num_pages / capacity / grain) * grain;
   const cells = [];
   for (const run of runs) addRun(cells, run, perCell);
@@ -32,6 +33,11 @@ export function totalsOf(pool) {
   const totals = { used: 0, shared: 0, cached: 0, free: 0 };
   for (const run of pool.runs) for (const state of STATES) totals[state] += run[state] ?? 0;
   return totals;
+}
+
+/** The fewest pages that can be shown apart. */
+function grainOf(pool) {
+  return pool.exact ? 1 : complete(pool.runs[0]).count;
 }
 
 /** A run with the figures that the server left out: they are 0. */

@@ -40,7 +40,7 @@ export class PoolPicture {
   #draw() {
     if (this.#pool === null || this.#canvas.clientWidth === 0) return;
     const width = this.#canvas.clientWidth;
-    this.#grid = gridFor(this.#pool.num_pages, width, width < 500 ? 280 : 320);
+    this.#grid = gridFor(this.#pool, width, width < 500 ? 280 : 320);
     const { cells, perCell } = cellsOf(this.#pool, this.#grid.capacity);
     this.#cells = cells;
     this.#tellSize(perCell);
