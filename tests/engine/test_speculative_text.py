@@ -8,17 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.build import num_pages_of, wire_engine
+from engine.build import kv_shape, num_pages_of, wire_engine
 from engine.config import AttentionKind, EngineConfig, SpeculationConfig
 from engine.engine import Engine
 from engine.engine_stats import EngineLimits
+from engine.kv_storage import KVStorage
+from engine.model_runner import ModelRunner
 from engine.models import CausalLM, load_model
 from engine.page_pool import PagePool
 from engine.proposer import DraftRound
 from engine.request import Request, SamplingParams
-from engine.sampler import sample
+from engine.sampler import Floats, sample
 from engine.scheduler import Scheduler
-from engine.step_batch import Row, RowResult, StepBatch, StepResult
+from engine.step_batch import Draw, Drawn, Row, RowResult, StepBatch, StepResult
 from tests.support.checkpoints import tiny_llama
 from tests.support.engine_runs import CONFIG, MIB, Answers, engine_for, run
 from tests.support.fake_runner import FakeRunner
@@ -149,6 +151,35 @@ def test_the_budget_is_shared_with_the_draft_model(llama: CausalLM, tmp_path: Pa
     alone = engine_for(llama).stats()
     shared = engine_for(llama, speculation=SPECULATION, draft_model=small).stats()
     assert shared.page_budget == alone.page_budget * 2 // 3  # two layers and one
+
+
+def test_nothing_is_drawn_after_the_first_wrong_draft(llama: CausalLM) -> None:
+    """The draws after it would belong to another text, and sampling costs time on the host."""
+    drawn: list[int] = []
+
+    def note(logits: Floats, draw: Draw) -> Drawn:
+        drawn.append(draw.position)
+        return sample(logits, draw)
+
+    storage = KVStorage(kv_shape(llama.spec, CONFIG), num_pages=1)
+    runner = ModelRunner(llama, storage, AttentionKind.PAGED, note)
+
+    def run_row(*drafts: int) -> tuple[Drawn, ...]:
+        drawn.clear()
+        sampling = SamplingParams(9, temperature=0, logprobs=0)
+        draws = tuple(Draw(sampling, 0, position) for position in range(1, len(drafts) + 2))
+        tokens = (5, *drafts)
+        row = Row("r", tokens, 0, (0,), tuple(range(len(tokens))), draws)
+        return runner.run(StepBatch((row,), num_pages=1)).rows[0].drawn
+
+    first = run_row()[0].token_id
+    assert first is not None
+    second = run_row(first)[1].token_id
+    assert second is not None
+    assert [d.token_id for d in run_row(first, second + 1, 3, 4)] == [first, second]
+    assert drawn == [1, 2]
+    assert len(run_row(first + 1, second, 3)) == 1
+    assert drawn == [1]
 
 
 # --- faults of a proposer ---
