@@ -50,9 +50,13 @@ def _pages(view: EngineView) -> _Pages:
         cached[page] = 1
         fill[page] = size
     for place, sequence in enumerate(view.sequences):
+        own = (place,)
         for page in sequence.page_ids:
-            if len(owners[page]) < MAX_OWNERS:
-                owners[page] += (place,)
+            others = owners[page]
+            if not others:
+                owners[page] = own
+            elif len(others) < MAX_OWNERS:
+                owners[page] = others + own
         for page in sequence.page_ids[:-1]:
             fill[page] = size
         if sequence.page_ids:
