@@ -107,7 +107,7 @@ async def test_draining_a_replica_loses_no_request(
 
     with live_server(tiny_model, *FLAGS) as leaving:
         async with both(tmp_path, survivor, leaving) as client:
-            long = await open_streams(client, (survivor, leaving), 300)
+            long = await open_streams(client, (survivor, leaving), 200)
             leaving.process.terminate()
             await asyncio.gather(*(keep_asking(client, number) for number in range(CLIENTS)))
             assert {await stream for stream in long} == {"data: [DONE]"}
