@@ -77,6 +77,8 @@ class _Job:
 class DraftModelProposer:
     """The mutable state is the texts: one for each sequence that was asked for and still lives."""
 
+    needs_device = True
+
     def __init__(self, runner: DraftRunner, pool: PagePool, limits: DraftLimits) -> None:
         self._runner = runner
         self._pool = pool

@@ -80,8 +80,13 @@ class Engine:
         asks = self._scheduler.asks() if self._proposer else ()
         return DraftRound(asks, self._scheduler.live()) if asks else None
 
+    @property
+    def drafts_on_device(self) -> bool:
+        """Whether `propose` belongs on the device's thread; else it takes no time worth a thread."""
+        return self._proposer is not None and self._proposer.needs_device
+
     def propose(self, drafting: DraftRound) -> Proposal:
-        """Run on the device; touches nothing of the scheduler, and never raises."""
+        """Touches nothing of the scheduler, and never raises."""
         assert self._proposer
         try:
             answers = self._proposer.propose(drafting)

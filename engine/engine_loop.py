@@ -179,8 +179,11 @@ class EngineLoop:
         drafting = self._engine.drafting()
         if drafting is None:
             return NOTHING_PROPOSED
-        loop = asyncio.get_running_loop()
-        proposal = await loop.run_in_executor(self._device, self._engine.propose, drafting)
+        if self._engine.drafts_on_device:
+            loop = asyncio.get_running_loop()
+            proposal = await loop.run_in_executor(self._device, self._engine.propose, drafting)
+        else:
+            proposal = self._engine.propose(drafting)
         if proposal.fault:
             log.error("drafting failed; the text goes on without", exc_info=proposal.fault)
         return proposal

@@ -17,6 +17,8 @@ INDEXED_TOKENS = 2048  # of one sequence in one call, so that a long prompt hold
 class NgramProposer:
     """The mutable state is one index for each sequence that was asked for."""
 
+    needs_device = False
+
     def __init__(self) -> None:
         self._indexes: dict[SequenceId, NgramIndex] = {}
 

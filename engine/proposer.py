@@ -47,7 +47,12 @@ class DraftRound:
 
 
 class Proposer(Protocol):
-    """Whatever guesses. Its calls come one at a time, all from the device's thread."""
+    """Whatever guesses. Its calls come one at a time, and never while a step is computed."""
+
+    @property
+    def needs_device(self) -> bool:
+        """True where it computes with a model: its calls then belong on the device's thread."""
+        ...
 
     def propose(self, drafting: DraftRound) -> Sequence[tuple[int, ...]]:
         """For each ask no, some, or as many tokens as it wants.

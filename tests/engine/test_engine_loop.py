@@ -308,10 +308,13 @@ async def test_a_loop_that_was_not_started_says_it_is_loading() -> None:
 
 
 class Knowing:
-    """Drafts what the fake runner draws; `before` is called on the device's thread first."""
+    """Drafts what the fake runner draws; `before` is called first, on the thread that drafts."""
 
-    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, before: Callable[[], None] = lambda: None, *, needs_device: bool = True
+    ) -> None:
         self._before = before
+        self.needs_device = needs_device
 
     def propose(self, drafting: DraftRound) -> list[tuple[int, ...]]:
         self._before()
@@ -342,6 +345,19 @@ async def test_without_drafts_a_step_is_one_call_of_the_device() -> None:
     async with running(observer=reports, device=device) as loop:
         await collect(loop.submit(request("a")))
         assert device.num_calls == len(reports.all) == 5
+
+
+@pytest.mark.parametrize("needs_device", [True, False])
+async def test_only_a_proposer_that_computes_takes_the_devices_time(needs_device: bool) -> None:
+    device, reports = CountingThread(1), Reports()
+    threads: set[str] = set()
+    proposer = Knowing(
+        lambda: threads.add(threading.current_thread().name), needs_device=needs_device
+    )
+    async with running(observer=reports, device=device, proposer=proposer) as loop:
+        await collect(loop.submit(request("a", max_tokens=20)))
+        assert (device.num_calls > len(reports.all)) == needs_device
+    assert (threads == {threading.main_thread().name}) == (not needs_device)
 
 
 async def test_a_request_that_wants_no_drafts_is_never_drafted_for() -> None:

@@ -188,6 +188,8 @@ def test_nothing_is_drawn_after_the_first_wrong_draft(llama: CausalLM) -> None:
 class Failing:
     """Raises, or answers what no proposer should."""
 
+    needs_device = False
+
     def __init__(self, answer: list[tuple[int, ...]] | None = None) -> None:
         self._answer = answer
 
@@ -241,6 +243,8 @@ class Chain:
 
 class Constant:
     """Drafts the same tokens for everybody, likely or not."""
+
+    needs_device = False
 
     def propose(self, drafting: DraftRound) -> list[tuple[int, ...]]:
         return [(2, 3, 1)[: ask.num_tokens] for ask in drafting.asks]

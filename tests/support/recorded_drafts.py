@@ -9,6 +9,8 @@ from engine.proposer import DraftRound
 class Recorded:
     """`texts` are whole: prompt and answer. Four drafts in ten have a wrong token at a random place."""
 
+    needs_device = False
+
     def __init__(self, texts: Sequence[Sequence[int]], seed: int = 0) -> None:
         self._texts = [tuple(text) for text in texts]
         self._dice = random.Random(seed)
