@@ -11,6 +11,7 @@ MODEL ?=
 PORT ?=
 ARGS ?=
 PYTEST_ARGS ?=
+JOBS ?= auto
 PYTHON ?=
 CMAKE_DEFINES ?=
 
@@ -32,9 +33,9 @@ serve: build ## serve a model: make serve [MODEL=...] [PORT=...] [ARGS="--flag .
 
 build: $(VENV)/.octavo-built ## make .venv and build the extension
 
-test: test-tools ## run the whole test suite: make test [PYTEST_ARGS="..."]
+test: test-tools ## run the whole test suite: make test [JOBS=1] [PYTEST_ARGS="..."]
 	@$(VENV)/bin/octavo pull smollm2
-	@$(PY) -m pytest $(PYTEST_ARGS)
+	@$(PY) -m pytest --numprocesses $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 test-tools: $(VENV)/.octavo-tested ## install the test tools, run nothing
 

@@ -18,7 +18,14 @@ def paged_attention(
     sinks: mx.array | None,
 ) -> mx.array: ...
 def linear(
-    x: mx.array, panels: mx.array, bias: mx.array | None, *, out_features: int
+    x: mx.array,
+    panels: mx.array,
+    bias: mx.array | None,
+    *,
+    norm_weight: mx.array | None,
+    norm_eps: float,
+    residual: mx.array | None,
+    out_features: int,
 ) -> mx.array: ...
 def quantized_linear(
     x: mx.array,
@@ -27,6 +34,9 @@ def quantized_linear(
     biases: mx.array,
     bias: mx.array | None,
     *,
+    norm_weight: mx.array | None,
+    norm_eps: float,
+    residual: mx.array | None,
     out_features: int,
     group_size: int,
     bits: int,
@@ -43,7 +53,16 @@ def quantized_embedding(
     bits: int,
 ) -> mx.array: ...
 def rms_norm(x: mx.array, weight: mx.array, eps: float) -> mx.array: ...
-def rotary(x: mx.array, cos: mx.array, sin: mx.array) -> mx.array: ...
+def rotary_heads(
+    x: mx.array,
+    cos: mx.array,
+    sin: mx.array,
+    *,
+    num_heads: int,
+    num_kv_heads: int,
+    norm_weight: mx.array | None,
+    norm_eps: float,
+) -> list[mx.array]: ...
 def silu_mul(gate_up: mx.array) -> mx.array: ...
 def instruction_level() -> str: ...
 def instruction_levels() -> list[str]: ...

@@ -92,20 +92,44 @@ def paged_attention(  # noqa: PLR0913, PLR0917 (the batch has this many parts)
     )
 
 
-def linear(x: mx.array, weight: PackedLinear) -> mx.array:
-    """``x @ weight.T + bias`` on the CPU: ``x`` float32 [..., K] gives float32 [..., N].
+def linear(
+    x: mx.array,
+    weight: PackedLinear,
+    *,
+    norm_weight: mx.array | None = None,
+    norm_eps: float = 0.0,
+    residual: mx.array | None = None,
+) -> mx.array:
+    """``residual + (norm(x) @ weight.T + bias)`` on the CPU: ``x`` float32 [..., K] gives float32 [..., N].
 
+    ``norm`` is ``rms_norm`` with ``norm_weight`` float32 [K] and ``norm_eps``; ``residual`` is float32
+    [..., N]. Both may be left out, and give bit for bit what operations of their own would.
     float16 and bfloat16 weights are stored as they are and multiplied in float32.
-    Raises ValueError if ``x`` is not float32 [..., K].
+    Raises ValueError for shapes or dtypes that do not fit.
     """
-    return _ext.linear(x, weight.panels, weight.bias, out_features=weight.out_features)
+    return _ext.linear(
+        x,
+        weight.panels,
+        weight.bias,
+        norm_weight=norm_weight,
+        norm_eps=norm_eps,
+        residual=residual,
+        out_features=weight.out_features,
+    )
 
 
-def quantized_linear(x: mx.array, weight: PackedQuantized) -> mx.array:
-    """``x @ dequantize(weight).T + bias`` on the CPU: ``x`` float32 [..., K] gives float32 [..., N].
+def quantized_linear(
+    x: mx.array,
+    weight: PackedQuantized,
+    *,
+    norm_weight: mx.array | None = None,
+    norm_eps: float = 0.0,
+    residual: mx.array | None = None,
+) -> mx.array:
+    """``linear`` with ``dequantize(weight)`` on the CPU: ``x`` float32 [..., K] gives float32 [..., N].
 
     A weight is ``q * scale + bias`` in float32, so the result is bit for bit that of ``linear`` with the
-    dequantised weight. Raises ValueError if ``x`` is not float32 [..., K].
+    dequantised weight. Raises ValueError for shapes or dtypes that do not fit.
     """
     return _ext.quantized_linear(
         x,
@@ -113,6 +137,9 @@ def quantized_linear(x: mx.array, weight: PackedQuantized) -> mx.array:
         weight.scales,
         weight.biases,
         weight.bias,
+        norm_weight=norm_weight,
+        norm_eps=norm_eps,
+        residual=residual,
         out_features=weight.out_features,
         group_size=weight.group_size,
         bits=weight.bits,
@@ -148,13 +175,34 @@ def rms_norm(x: mx.array, weight: mx.array, eps: float) -> mx.array:
     return _ext.rms_norm(x, weight, eps)
 
 
-def rotary(x: mx.array, cos: mx.array, sin: mx.array) -> mx.array:
-    """Each pair (x[i], x[i + D/2]) of the heads turned by its angle (arXiv 2104.09864), on the CPU.
+def rotary_heads(  # noqa: PLR0913 (the heads of a layer have this many parts)
+    x: mx.array,
+    cos: mx.array,
+    sin: mx.array,
+    *,
+    num_heads: int,
+    num_kv_heads: int,
+    norm_weight: mx.array | None = None,
+    norm_eps: float = 0.0,
+) -> tuple[mx.array, mx.array, mx.array]:
+    """``x`` split into heads q, k and v; those of q and k turned by their angles, on the CPU.
 
-    ``x`` float32 [T, H, D], whose rows ``x[t]`` may lie apart; ``cos`` and ``sin`` float32 [T, D/2].
+    ``x`` float32 [T, (H_q + 2 H_kv) D], whose rows may lie apart, gives q [T, H_q, D] and k and v
+    [T, H_kv, D]. The heads of q and k are normed as in ``rms_norm`` where ``norm_weight`` float32
+    [H_q + H_kv, D] is given. Each pair (x[i], x[i + D/2]) is then turned by the angle of ``cos`` and
+    ``sin`` float32 [T, D/2] (arXiv 2104.09864). v is a view of ``x``.
     Raises ValueError for shapes or dtypes that do not fit.
     """
-    return _ext.rotary(x, cos, sin)
+    q, k, v = _ext.rotary_heads(
+        x,
+        cos,
+        sin,
+        num_heads=num_heads,
+        num_kv_heads=num_kv_heads,
+        norm_weight=norm_weight,
+        norm_eps=norm_eps,
+    )
+    return q, k, v
 
 
 def silu_mul(gate_up: mx.array) -> mx.array:

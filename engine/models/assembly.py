@@ -6,17 +6,12 @@ Parameter names are Llama's, which the families here share.
 from collections.abc import Callable
 
 from engine.models.decoder import Decoder
-from engine.models.layers import (
-    Attention,
-    DecoderLayer,
-    HeadShape,
-    RMSNorm,
-    RotaryEmbedding,
-    SwiGLU,
-)
+from engine.models.layers import Attention, DecoderLayer, RotaryEmbedding, SwiGLU
 from engine.models.model import ModelSpec
 from engine.models.model_config import ModelConfig
+from engine.models.norm import RMSNorm
 from engine.models.parameters import Parameters
+from engine.models.row_ops import HeadShape
 
 BuildLayer = Callable[[ModelConfig, Parameters, int], DecoderLayer]
 
@@ -33,19 +28,6 @@ def build_decoder(config: ModelConfig, parameters: Parameters, build_layer: Buil
         head = parameters.matrix("lm_head", config.vocab_size, config.hidden_size)
     rotary = RotaryEmbedding(config.rope, parameters.ops)
     return Decoder(_spec(config, parameters), embedding, layers, rotary, norm, head)
-
-
-def decoder_layer(
-    config: ModelConfig, parameters: Parameters, index: int, attention: Attention, mlp: SwiGLU
-) -> DecoderLayer:
-    """The layer `index` around its attention and MLP."""
-    prefix, size, eps = _prefix(index), config.hidden_size, config.rms_norm_eps
-    return DecoderLayer(
-        parameters.norm(prefix + "input_layernorm", size, eps),
-        attention,
-        parameters.norm(prefix + "post_attention_layernorm", size, eps),
-        mlp,
-    )
 
 
 def attention(
@@ -68,6 +50,7 @@ def attention(
     return Attention(
         index,
         heads,
+        norm=_norm(config, parameters, index, "input_layernorm"),
         qkv=parameters.stack(outputs, config.hidden_size, needs_bias=qkv_bias),
         output=parameters.matrix(prefix + "o_proj", config.hidden_size, heads.query_size),
         head_norm=head_norm,
@@ -91,10 +74,15 @@ def swiglu(config: ModelConfig, parameters: Parameters, index: int) -> SwiGLU:
     hidden, width = config.hidden_size, config.intermediate_size
     gate_up = {prefix + "gate_proj": width, prefix + "up_proj": width}
     return SwiGLU(
+        _norm(config, parameters, index, "post_attention_layernorm"),
         parameters.stack(gate_up, hidden),
         parameters.matrix(prefix + "down_proj", hidden, width),
         parameters.ops,
     )
+
+
+def _norm(config: ModelConfig, parameters: Parameters, index: int, name: str) -> RMSNorm:
+    return parameters.norm(_prefix(index) + name, config.hidden_size, config.rms_norm_eps)
 
 
 def _prefix(index: int) -> str:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.models.layers import DecoderLayer, RMSNorm, RotaryEmbedding
+from engine.models.layers import DecoderLayer, RotaryEmbedding
 from engine.models.linear import Linear, Matrix
 from engine.models.model import Attend, ModelSpec
+from engine.models.norm import RMSNorm
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Matrices of a model: y = x @ W.T + bias, and rows of W for an embedding.
+"""Matrices of a model: y = residual + (norm(x) @ W.T + bias), and rows of W for an embedding.
 
-On CPU the weights are packed once for metal's kernels and multiplied in float32: a row of the
-result depends on its row of x alone. On Metal MLX's own matmul and quantized_matmul are used.
+On CPU the weights are packed once for metal's kernels and multiplied in float32, norm and residual
+in the same operation: a row of the result depends on its row of x alone. On Metal MLX's own matmul
+and quantized_matmul are used.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import mlx.core as mx
 
 import metal
 from engine.models.affine_codes import widened
+from engine.models.norm import RMSNorm
 from engine.models.tensors import DenseWeight, QuantizedWeight, Weight
 
 PACKED_BITS = (2, 4, 8)  # what metal's kernels read
@@ -19,8 +21,10 @@ PACKED_BITS = (2, 4, 8)  # what metal's kernels read
 class Linear(Protocol):
     """A weight [N, K], dense or quantised, with or without a bias [N]."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        """[T, K] -> [T, N]."""
+    def __call__(
+        self, x: mx.array, *, norm: RMSNorm | None = None, residual: mx.array | None = None
+    ) -> mx.array:
+        """[T, K] -> [T, N]; x is normed first, `residual` [T, N] added last."""
         ...
 
 
@@ -61,10 +65,18 @@ class PackedMatrix:
     def __init__(self, weight: Weight, bias: mx.array | None) -> None:
         self._packed = _pack(weight, bias)
 
-    def __call__(self, x: mx.array) -> mx.array:
+    def __call__(
+        self, x: mx.array, *, norm: RMSNorm | None = None, residual: mx.array | None = None
+    ) -> mx.array:
+        weight = None if norm is None else norm.weight
+        eps = 0.0 if norm is None else norm.eps
         if isinstance(self._packed, metal.PackedLinear):
-            return metal.linear(x, self._packed)
-        return metal.quantized_linear(x, self._packed)
+            return metal.linear(
+                x, self._packed, norm_weight=weight, norm_eps=eps, residual=residual
+            )
+        return metal.quantized_linear(
+            x, self._packed, norm_weight=weight, norm_eps=eps, residual=residual
+        )
 
     def rows(self, ids: mx.array) -> mx.array:
         return metal.embedding(self._packed, ids)
@@ -78,10 +90,14 @@ class DenseMatrix:
         self._bias = None if bias is None else bias.astype(dtype)
         mx.eval(self._values, self._bias)
 
-    def __call__(self, x: mx.array) -> mx.array:
-        if self._bias is None:
-            return x @ self._values.T
-        return mx.addmm(self._bias, x, self._values.T)
+    def __call__(
+        self, x: mx.array, *, norm: RMSNorm | None = None, residual: mx.array | None = None
+    ) -> mx.array:
+        x = x if norm is None else norm(x)
+        y = x @ self._values.T
+        if self._bias is not None:
+            y = y + self._bias
+        return y if residual is None else residual + y
 
     def rows(self, ids: mx.array) -> mx.array:
         return self._values[ids]
@@ -99,9 +115,11 @@ class AffineMatrix:
         self._bits = weight.bits
         mx.eval(self._codes, self._scales, self._biases, self._bias)
 
-    def __call__(self, x: mx.array) -> mx.array:
+    def __call__(
+        self, x: mx.array, *, norm: RMSNorm | None = None, residual: mx.array | None = None
+    ) -> mx.array:
         y = mx.quantized_matmul(
-            x,
+            x if norm is None else norm(x),
             self._codes,
             scales=self._scales,
             biases=self._biases,
@@ -109,7 +127,9 @@ class AffineMatrix:
             group_size=self._group_size,
             bits=self._bits,
         )
-        return y if self._bias is None else y + self._bias
+        if self._bias is not None:
+            y = y + self._bias
+        return y if residual is None else residual + y
 
     def rows(self, ids: mx.array) -> mx.array:
         return mx.dequantize(
@@ -127,8 +147,12 @@ class SplitLinear:
     def __init__(self, parts: Sequence[Linear]) -> None:
         self._parts = parts
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return mx.concatenate([part(x) for part in self._parts], axis=-1)
+    def __call__(
+        self, x: mx.array, *, norm: RMSNorm | None = None, residual: mx.array | None = None
+    ) -> mx.array:
+        x = x if norm is None else norm(x)
+        y = mx.concatenate([part(x) for part in self._parts], axis=-1)
+        return y if residual is None else residual + y
 
 
 def _pack(weight: Weight, bias: mx.array | None) -> metal.PackedLinear | metal.PackedQuantized:

@@ -1,6 +1,6 @@
 """Llama 2 and 3, SmolLM2, Mistral. Any projection has a bias if the checkpoint has one."""
 
-from engine.models.assembly import attention, build_decoder, decoder_layer, swiglu
+from engine.models.assembly import attention, build_decoder, swiglu
 from engine.models.decoder import Decoder
 from engine.models.layers import DecoderLayer
 from engine.models.model_config import ModelConfig
@@ -13,5 +13,4 @@ def build_llama(config: ModelConfig, parameters: Parameters) -> Decoder:
 
 
 def _layer(config: ModelConfig, parameters: Parameters, index: int) -> DecoderLayer:
-    mlp = swiglu(config, parameters, index)
-    return decoder_layer(config, parameters, index, attention(config, parameters, index), mlp)
+    return DecoderLayer(attention(config, parameters, index), swiglu(config, parameters, index))

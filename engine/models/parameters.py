@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import mlx.core as mx
 
-from engine.models.layers import RMSNorm
 from engine.models.linear import Linear, Matrix, make_matrix, make_stack
+from engine.models.norm import RMSNorm
 from engine.models.row_ops import CPURowOps, MLXRowOps, RowOps
 from engine.models.tensors import Weights
 

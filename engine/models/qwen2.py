@@ -1,6 +1,6 @@
 """Qwen2 and 2.5: Llama with biases on q, k and v."""
 
-from engine.models.assembly import attention, build_decoder, decoder_layer, swiglu
+from engine.models.assembly import attention, build_decoder, swiglu
 from engine.models.decoder import Decoder
 from engine.models.layers import DecoderLayer
 from engine.models.model_config import ModelConfig
@@ -14,4 +14,4 @@ def build_qwen2(config: ModelConfig, parameters: Parameters) -> Decoder:
 
 def _layer(config: ModelConfig, parameters: Parameters, index: int) -> DecoderLayer:
     biased = attention(config, parameters, index, qkv_bias=True)
-    return decoder_layer(config, parameters, index, biased, swiglu(config, parameters, index))
+    return DecoderLayer(biased, swiglu(config, parameters, index))

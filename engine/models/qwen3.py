@@ -1,6 +1,6 @@
 """Qwen3, dense: Llama with an RMS norm of each query and key head before it is rotated."""
 
-from engine.models.assembly import attention, build_decoder, decoder_layer, head_norm, swiglu
+from engine.models.assembly import attention, build_decoder, head_norm, swiglu
 from engine.models.decoder import Decoder
 from engine.models.layers import DecoderLayer
 from engine.models.model_config import ModelConfig
@@ -15,4 +15,4 @@ def build_qwen3(config: ModelConfig, parameters: Parameters) -> Decoder:
 def _layer(config: ModelConfig, parameters: Parameters, index: int) -> DecoderLayer:
     norm = head_norm(config, parameters, index)
     normed = attention(config, parameters, index, head_norm=norm)
-    return decoder_layer(config, parameters, index, normed, swiglu(config, parameters, index))
+    return DecoderLayer(normed, swiglu(config, parameters, index))

@@ -1,4 +1,4 @@
-"""Row-wise operations between the matrices: norms, rotation, the gate of the MLP.
+"""Row-wise operations between the matrices: norms, the heads and their rotation, the gate of the MLP.
 
 On CPU each is one of metal's kernels, with one fixed order of arithmetic per row; on Metal they
 are MLX's own operations.
@@ -12,11 +12,46 @@ import mlx.core as mx
 import metal
 
 
+@dataclass(frozen=True, slots=True)
+class HeadShape:
+    """The heads of an attention layer."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+
+    @property
+    def query_size(self) -> int:
+        return self.num_heads * self.head_dim
+
+    @property
+    def kv_size(self) -> int:
+        return self.num_kv_heads * self.head_dim
+
+
+class HeadNorm(Protocol):
+    """A norm of each query and key head, with a weight [H_q + H_kv, D]."""
+
+    @property
+    def weight(self) -> mx.array: ...
+
+    @property
+    def eps(self) -> float: ...
+
+    def __call__(self, x: mx.array) -> mx.array: ...
+
+
 class Rotation(Protocol):
     """Turns the heads of one step, the same for all layers."""
 
-    def __call__(self, heads: mx.array) -> mx.array:
-        """[T, H, D] -> the same shape, each pair (x[i], x[i + D/2]) turned by its angle."""
+    def __call__(
+        self, qkv: mx.array, heads: HeadShape, norm: HeadNorm | None
+    ) -> tuple[mx.array, mx.array, mx.array]:
+        """`qkv` [T, (H_q + 2 H_kv) D] -> q [T, H_q, D], k and v [T, H_kv, D].
+
+        The heads of q and k are normed if there is a norm, then each pair (x[i], x[i + D/2]) is
+        turned by its angle.
+        """
         ...
 
 
@@ -48,8 +83,18 @@ class CPURotation:
     cos: mx.array
     sin: mx.array
 
-    def __call__(self, heads: mx.array) -> mx.array:
-        return metal.rotary(heads, self.cos, self.sin)
+    def __call__(
+        self, qkv: mx.array, heads: HeadShape, norm: HeadNorm | None
+    ) -> tuple[mx.array, mx.array, mx.array]:
+        return metal.rotary_heads(
+            qkv,
+            self.cos,
+            self.sin,
+            num_heads=heads.num_heads,
+            num_kv_heads=heads.num_kv_heads,
+            norm_weight=None if norm is None else norm.weight,
+            norm_eps=0.0 if norm is None else norm.eps,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +105,17 @@ class MLXRotation:
     periods: mx.array
     factor: float
 
-    def __call__(self, heads: mx.array) -> mx.array:
+    def __call__(
+        self, qkv: mx.array, heads: HeadShape, norm: HeadNorm | None
+    ) -> tuple[mx.array, mx.array, mx.array]:
+        parts = qkv.reshape(len(qkv), -1, heads.head_dim)  # [T, H_q + 2 H_kv, D]
+        qk, v = mx.split(parts, [heads.num_heads + heads.num_kv_heads], axis=1)
+        turned = self._turn(qk if norm is None else norm(qk))
+        q, k = mx.split(turned, [heads.num_heads], axis=1)
+        return q, k, v
+
+    def _turn(self, heads: mx.array) -> mx.array:
+        """[T, H, D] -> the same shape."""
         # each token is a batch of its own, of one position: MLX takes an offset for each
         turned = mx.fast.rope(
             heads[:, :, None],

@@ -13,7 +13,7 @@
 #include "paged_cache_update.h"
 #include "quantized_linear.h"
 #include "rms_norm.h"
-#include "rotary.h"
+#include "rotary_heads.h"
 #include "silu_mul.h"
 
 namespace nb = nanobind;
@@ -39,15 +39,24 @@ void bind_paged_ops(nb::module_& m) {
 }
 
 void bind_linear_ops(nb::module_& m) {
-  m.def("linear", &linear, "x"_a, "panels"_a, "bias"_a.none(), nb::kw_only(), "out_features"_a);
+  m.def(
+      "linear",
+      [](const mx::array& x, const mx::array& panels, const OptionalArray& bias, const OptionalArray& norm_weight,
+         float norm_eps, const OptionalArray& residual, int out_features) {
+        return linear(x, panels, {bias, norm_weight, norm_eps, residual}, out_features);
+      },
+      "x"_a, "panels"_a, "bias"_a.none(), nb::kw_only(), "norm_weight"_a.none(), "norm_eps"_a, "residual"_a.none(),
+      "out_features"_a);
   m.def(
       "quantized_linear",
       [](const mx::array& x, const mx::array& words, const mx::array& scales, const mx::array& biases,
-         const OptionalArray& bias, int out_features, int group_size, int bits) {
-        return quantized_linear(x, words, scales, biases, bias, out_features, {.group_size = group_size, .bits = bits});
+         const OptionalArray& bias, const OptionalArray& norm_weight, float norm_eps, const OptionalArray& residual,
+         int out_features, int group_size, int bits) {
+        return quantized_linear(x, words, scales, biases, {bias, norm_weight, norm_eps, residual}, out_features,
+                                {.group_size = group_size, .bits = bits});
       },
-      "x"_a, "words"_a, "scales"_a, "biases"_a, "bias"_a.none(), nb::kw_only(), "out_features"_a, "group_size"_a,
-      "bits"_a);
+      "x"_a, "words"_a, "scales"_a, "biases"_a, "bias"_a.none(), nb::kw_only(), "norm_weight"_a.none(), "norm_eps"_a,
+      "residual"_a.none(), "out_features"_a, "group_size"_a, "bits"_a);
   m.def("embedding", &embedding, "panels"_a, "ids"_a, nb::kw_only(), "out_features"_a);
   m.def(
       "quantized_embedding",
@@ -60,7 +69,14 @@ void bind_linear_ops(nb::module_& m) {
 
 void bind_row_ops(nb::module_& m) {
   m.def("rms_norm", &rms_norm, "x"_a, "weight"_a, "eps"_a);
-  m.def("rotary", &rotary, "x"_a, "cos"_a, "sin"_a);
+  m.def(
+      "rotary_heads",
+      [](const mx::array& x, const mx::array& cos, const mx::array& sin, int num_heads, int num_kv_heads,
+         const OptionalArray& norm_weight, float norm_eps) {
+        return rotary_heads(x, cos, sin, {.num_heads = num_heads, .num_kv_heads = num_kv_heads}, norm_weight,
+                            norm_eps);
+      },
+      "x"_a, "cos"_a, "sin"_a, nb::kw_only(), "num_heads"_a, "num_kv_heads"_a, "norm_weight"_a.none(), "norm_eps"_a);
   m.def("silu_mul", &silu_mul, "gate_up"_a);
 }
 

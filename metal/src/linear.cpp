@@ -13,28 +13,25 @@ const Checks checks("linear");
 
 }  // namespace
 
-mx::array linear(const mx::array& x, const mx::array& panels, const std::optional<mx::array>& bias, int out_features) {
+mx::array linear(const mx::array& x, const mx::array& panels, const LinearExtras& extras, int out_features) {
   check_panels(checks, panels, out_features);
-  check_input(checks, x, panels.shape(1));
-  check_bias(checks, bias, out_features);
-  auto stream = mx::default_stream(mx::Device::cpu);
   std::vector<mx::array> inputs{x, panels};
-  if (bias) {
-    inputs.push_back(*bias);
-  }
+  LinearLayer layer = append_extras(checks, extras, panels.shape(1), out_features, inputs);
+  auto stream = mx::default_stream(mx::Device::cpu);
   mx::Shape shape = x.shape();
   shape.back() = out_features;
-  return mx::array(std::move(shape), mx::float32, std::make_shared<Linear>(stream), std::move(inputs));
+  return mx::array(std::move(shape), mx::float32, std::make_shared<Linear>(stream, layer), std::move(inputs));
 }
 
 void Linear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
-  mx::array x = row_contiguous(inputs[0], stream());
+  mx::array x = layer_input(inputs, layer_, stream());
   mx::array panels = row_contiguous(inputs[1], stream());
   out.set_data(mx::allocator::malloc(out.nbytes()));
   cpu::Linear args{
       .x = x.data<float>(),
       .panels = panels.data<void>(),
-      .bias = inputs.size() > 2 ? row_contiguous(inputs[2], stream()).data<float>() : nullptr,
+      .bias = optional_input(inputs, layer_.bias, stream()),
+      .residual = optional_input(inputs, layer_.residual, stream()),
       .out = out.data<float>(),
       .weight_type = element_of(panels),
       .m = static_cast<int64_t>(x.size()) / x.shape(-1),

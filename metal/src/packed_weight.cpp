@@ -31,20 +31,6 @@ void check_quantized(const Checks& checks, const mx::array& words, const mx::arr
                 scales);
 }
 
-void check_input(const Checks& checks, const mx::array& x, int in_features) {
-  checks.expect(x.ndim() >= 1, x, "x [..., K]");
-  checks.dtype("x", x, mx::float32);
-  checks.size("x", x, static_cast<int>(x.ndim()) - 1, in_features, "K");
-}
-
-void check_bias(const Checks& checks, const std::optional<mx::array>& bias, int out_features) {
-  if (bias) {
-    checks.rank("bias", *bias, 1, "[N]");
-    checks.dtype("bias", *bias, mx::float32);
-    checks.size("bias", *bias, 0, out_features, "N");
-  }
-}
-
 void check_ids(const Checks& checks, const mx::array& ids) {
   checks.rank("ids", ids, 1, "[T]");
   checks.dtype("ids", ids, mx::int32);

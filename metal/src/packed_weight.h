@@ -4,8 +4,6 @@
 // loads the 16 outputs' numbers side by side. Rows past N are padding.
 #pragma once
 
-#include <optional>
-
 #include "checks.h"
 #include "cpu/kernels.h"
 #include "mlx/mlx.h"
@@ -24,8 +22,6 @@ struct Quantization {
 void check_panels(const Checks& checks, const mx::array& panels, int out_features);
 void check_quantized(const Checks& checks, const mx::array& words, const mx::array& scales, const mx::array& biases,
                      int out_features, Quantization quantization);
-void check_input(const Checks& checks, const mx::array& x, int in_features);
-void check_bias(const Checks& checks, const std::optional<mx::array>& bias, int out_features);
 void check_ids(const Checks& checks, const mx::array& ids);
 
 inline int quantized_in_features(const mx::array& words, int bits) {

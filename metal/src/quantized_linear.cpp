@@ -13,23 +13,20 @@ const Checks checks("quantized_linear");
 }  // namespace
 
 mx::array quantized_linear(const mx::array& x, const mx::array& words, const mx::array& scales, const mx::array& biases,
-                           const std::optional<mx::array>& bias, int out_features, Quantization quantization) {
+                           const LinearExtras& extras, int out_features, Quantization quantization) {
   check_quantized(checks, words, scales, biases, out_features, quantization);
-  check_input(checks, x, quantized_in_features(words, quantization.bits));
-  check_bias(checks, bias, out_features);
-  auto stream = mx::default_stream(mx::Device::cpu);
   std::vector<mx::array> inputs{x, words, scales, biases};
-  if (bias) {
-    inputs.push_back(*bias);
-  }
+  int in_features = quantized_in_features(words, quantization.bits);
+  LinearLayer layer = append_extras(checks, extras, in_features, out_features, inputs);
+  auto stream = mx::default_stream(mx::Device::cpu);
   mx::Shape shape = x.shape();
   shape.back() = out_features;
-  return mx::array(std::move(shape), mx::float32, std::make_shared<QuantizedLinear>(stream, quantization),
+  return mx::array(std::move(shape), mx::float32, std::make_shared<QuantizedLinear>(stream, quantization, layer),
                    std::move(inputs));
 }
 
 void QuantizedLinear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
-  mx::array x = row_contiguous(inputs[0], stream());
+  mx::array x = layer_input(inputs, layer_, stream());
   mx::array words = row_contiguous(inputs[1], stream());
   mx::array scales = row_contiguous(inputs[2], stream());
   mx::array biases = row_contiguous(inputs[3], stream());
@@ -39,7 +36,8 @@ void QuantizedLinear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& 
       .words = words.data<uint32_t>(),
       .scales = scales.data<void>(),
       .biases = biases.data<void>(),
-      .bias = inputs.size() > 4 ? row_contiguous(inputs[4], stream()).data<float>() : nullptr,
+      .bias = optional_input(inputs, layer_.bias, stream()),
+      .residual = optional_input(inputs, layer_.residual, stream()),
       .out = out.data<float>(),
       .scale_type = element_of(scales),
       .m = static_cast<int64_t>(x.size()) / x.shape(-1),

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <optional>
-
+#include "linear_layer.h"
 #include "mlx/mlx.h"
 #include "mlx/primitives.h"
 #include "packed_weight.h"
@@ -11,12 +10,12 @@ namespace octavo {
 // Like linear, with weights scale * q + bias where q are the unsigned `bits`-wide fields of words
 // [ceil(N / 16), K * bits / 32, 16], lowest bits first, and scales and biases [ceil(N / 16), K / group_size, 16].
 mx::array quantized_linear(const mx::array& x, const mx::array& words, const mx::array& scales, const mx::array& biases,
-                           const std::optional<mx::array>& bias, int out_features, Quantization quantization);
+                           const LinearExtras& extras, int out_features, Quantization quantization);
 
 class QuantizedLinear : public mx::UnaryPrimitive {
  public:
-  QuantizedLinear(mx::Stream stream, Quantization quantization)
-      : UnaryPrimitive(stream), quantization_(quantization) {}
+  QuantizedLinear(mx::Stream stream, Quantization quantization, const LinearLayer& layer)
+      : UnaryPrimitive(stream), quantization_(quantization), layer_(layer) {}
 
   void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override;
   void eval_gpu(const std::vector<mx::array>& inputs, mx::array& out) override;
@@ -25,6 +24,7 @@ class QuantizedLinear : public mx::UnaryPrimitive {
 
  private:
   Quantization quantization_;
+  LinearLayer layer_;
 };
 
 }  // namespace octavo

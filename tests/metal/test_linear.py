@@ -71,6 +71,23 @@ def test_quantized_linear_with_a_bias_matches_for_odd_widths(n: int) -> None:
         )
 
 
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("n", [16, 37])
+def test_norm_and_residual_give_the_bits_of_operations_of_their_own(n: int) -> None:
+    words, scales, biases = quantized(n, 384, group_size=32, bits=4)
+    few = metal.pack_quantized(words, scales, biases, group_size=32, bits=4, bias=mx.ones(n))
+    dense = metal.pack_linear(mx.random.normal((n, 384)), mx.ones(n))
+    weight = mx.random.normal((384,))
+    for m in (1, 3, 9, 200):
+        x, residual = mx.random.normal((m, 384)), mx.random.normal((m, n))
+        extras = {"norm_weight": weight, "norm_eps": 1e-5, "residual": residual}
+        normed = metal.rms_norm(x, weight, 1e-5)
+        apart = residual + metal.quantized_linear(normed, few)
+        assert mx.array_equal(metal.quantized_linear(x, few, **extras), apart)
+        apart = residual + metal.linear(normed, dense)
+        assert mx.array_equal(metal.linear(x, dense, **extras), apart)
+
+
 def test_mlx_dequantises_to_the_same_numbers() -> None:
     words, scales, biases = quantized(20, 128, group_size=64, bits=4)
     ours = oracles.dequantize(words, scales, biases, group_size=64, bits=4)

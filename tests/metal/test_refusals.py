@@ -131,6 +131,17 @@ LINEARS = {
     "[linear] expected x of float32, got float16 [2, 64]": lambda: metal.linear(
         mx.zeros((2, 64), dtype=mx.float16), metal.pack_linear(mx.zeros((20, 64)))
     ),
+    "[linear] expected norm_weight with K = 64 on axis 0, got float32 [63]": lambda: metal.linear(
+        mx.zeros((2, 64)), metal.pack_linear(mx.zeros((20, 64))), norm_weight=mx.ones(63)
+    ),
+    "[linear] expected residual [2, 20] like the result, got float32 [1, 20]": lambda: metal.linear(
+        mx.zeros((2, 64)), metal.pack_linear(mx.zeros((20, 64))), residual=mx.ones((1, 20))
+    ),
+    "[quantized_linear] expected residual of float32, got float16 [2, 20]": lambda: (
+        metal.quantized_linear(
+            mx.zeros((2, 64)), packed(), residual=mx.ones((2, 20), dtype=mx.float16)
+        )
+    ),
     "[linear] expected x with K = 64 on axis 1, got float32 [2, 63]": lambda: metal.linear(
         mx.zeros((2, 63)), metal.pack_linear(mx.zeros((20, 64)))
     ),
@@ -167,6 +178,26 @@ LINEARS = {
 }
 
 
+def rotary_heads(  # noqa: PLR0913 - each case spoils one of them
+    *,
+    x: tuple[int, ...] = (2, 24),
+    cos: tuple[int, ...] = (2, 4),
+    sin: tuple[int, ...] = (2, 4),
+    num_heads: int = 1,
+    num_kv_heads: int = 1,
+    norm_weight: tuple[int, ...] = (2, 8),
+) -> tuple[mx.array, ...]:
+    return metal.rotary_heads(
+        mx.zeros(x),
+        mx.zeros(cos),
+        mx.zeros(sin),
+        num_heads=num_heads,
+        num_kv_heads=num_kv_heads,
+        norm_weight=mx.ones(norm_weight),
+        norm_eps=1e-6,
+    )
+
+
 ROWS = {
     "[rms_norm] expected x [T, D] or [T, H, D], got float32 [8]": lambda: metal.rms_norm(
         mx.zeros(8), mx.ones(8), 1e-5
@@ -183,14 +214,22 @@ ROWS = {
     "[rms_norm] expected weight [D] or, for x [T, H, D], [H, D], got float32 [1, 8]": lambda: (
         metal.rms_norm(mx.zeros((2, 8)), mx.ones((1, 8)), 1e-5)
     ),
-    "[rotary] expected an even head size D, got 7": lambda: metal.rotary(
-        mx.zeros((2, 3, 7)), mx.zeros((2, 3)), mx.zeros((2, 3))
+    "[rotary_heads] expected x with 3 heads of an even size on axis 1, got float32 [2, 21]": (
+        lambda: rotary_heads(x=(2, 21))
     ),
-    "[rotary] expected cos with D / 2 = 4 on axis 1, got float32 [2, 8]": lambda: metal.rotary(
-        mx.zeros((2, 3, 8)), mx.zeros((2, 8)), mx.zeros((2, 4))
+    "[rotary_heads] expected at least one query head, got 0": lambda: rotary_heads(num_heads=0),
+    "[rotary_heads] expected at least one KV head, got -1": lambda: rotary_heads(num_kv_heads=-1),
+    "[rotary_heads] expected cos with D / 2 = 4 on axis 1, got float32 [2, 8]": (
+        lambda: rotary_heads(cos=(2, 8))
     ),
-    "[rotary] expected sin with T = 2 on axis 0, got float32 [1, 4]": lambda: metal.rotary(
-        mx.zeros((2, 3, 8)), mx.zeros((2, 4)), mx.zeros((1, 4))
+    "[rotary_heads] expected sin with T = 2 on axis 0, got float32 [1, 4]": (
+        lambda: rotary_heads(sin=(1, 4))
+    ),
+    "[rotary_heads] expected norm_weight with H_q + H_kv = 2 on axis 0, got float32 [3, 8]": (
+        lambda: rotary_heads(norm_weight=(3, 8))
+    ),
+    "[rotary_heads] expected norm_weight with D = 8 on axis 1, got float32 [2, 4]": (
+        lambda: rotary_heads(norm_weight=(2, 4))
     ),
     "[silu_mul] expected gate_up with an even last axis, got float32 [2, 7]": lambda: (
         metal.silu_mul(mx.zeros((2, 7)))

@@ -19,7 +19,7 @@ const Kernels kernels{
     .embedding = embedding,
     .quantized_embedding = quantized_embedding,
     .rms_norm = rms_norm,
-    .rotary = rotary,
+    .rotary_heads = rotary_heads,
     .silu_mul = silu_mul,
     .probe_read = probe_read,
     .probe_triad = probe_triad,

@@ -95,6 +95,7 @@ struct Linear {
   const float* x;      // [M, K]
   const void* panels;  // [ceil(N / 16), K, 16]
   const float* bias;   // [N] or null
+  const float* residual;  // [M, N] or null: added to the result
   float* out;          // [M, N]
   Element weight_type;
   int64_t m;
@@ -108,6 +109,7 @@ struct QuantizedLinear {
   const void* scales;     // [ceil(N / 16), K / group_size, 16]
   const void* biases;     // [ceil(N / 16), K / group_size, 16]
   const float* bias;      // [N] or null
+  const float* residual;  // [M, N] or null: added to the result
   float* out;             // [M, N]
   Element scale_type;
   int64_t m;
@@ -150,14 +152,18 @@ struct RMSNorm {
   float eps;
 };
 
-struct Rotary {
-  const float* x;    // [T, H, D], tokens x_stride numbers apart
-  const float* cos;  // [T, D / 2]
-  const float* sin;  // [T, D / 2]
-  float* out;        // [T, H, D]
+struct RotaryHeads {
+  const float* x;            // [T, H_q + H_kv, D], tokens x_stride numbers apart
+  const float* cos;          // [T, D / 2]
+  const float* sin;          // [T, D / 2]
+  const float* norm_weight;  // [H_q + H_kv, D] or null
+  float* q;                  // [T, H_q, D]
+  float* k;                  // [T, H_kv, D]
   int64_t x_stride;
   int num_heads;
+  int num_kv_heads;
   int head_dim;
+  float norm_eps;
 };
 
 struct SiluMul {
@@ -201,7 +207,7 @@ struct Kernels {
   void (*embedding)(const Embedding&, int64_t begin, int64_t end);
   void (*quantized_embedding)(const QuantizedEmbedding&, int64_t begin, int64_t end);
   void (*rms_norm)(const RMSNorm&, int64_t begin, int64_t end);
-  void (*rotary)(const Rotary&, int64_t begin, int64_t end);
+  void (*rotary_heads)(const RotaryHeads&, int64_t begin, int64_t end);
   void (*silu_mul)(const SiluMul&, int64_t begin, int64_t end);
   void (*probe_read)(const ReadProbe&, int64_t begin, int64_t end);
   void (*probe_triad)(const TriadProbe&, int64_t begin, int64_t end);

@@ -153,9 +153,10 @@ struct QuantizedPanels {
 
 // Where the results of some rows go, and what they start from.
 struct LinearRows {
-  const float* x;     // [rows, K]
-  const float* bias;  // [N] or null
-  float* out;         // [rows, N]
+  const float* x;         // [rows, K]
+  const float* bias;      // [N] or null
+  const float* residual;  // [rows, N] or null
+  float* out;             // [rows, N]
   int rows;
   int n;
   int k;
@@ -173,11 +174,19 @@ struct LinearRows {
     }
   }
 
-  // Copies [count, 16] results of one panel to their columns.
-  void finish(int64_t panel, int first_row, int count, const float* from, int64_t from_stride) const {
-    for (int r = 0; r < count; r++) {
-      float* to = out + int64_t{first_row + r} * n + panel * kPanel;
-      __builtin_memcpy(to, from + r * from_stride, sizeof(float) * columns(panel));
+  // Puts [rows, 16] results of one panel, from_stride numbers apart, to their columns.
+  void finish(int64_t panel, const float* from, int64_t from_stride) const {
+    int count = columns(panel);
+    for (int r = 0; r < rows; r++) {
+      int64_t at = int64_t{r} * n + panel * kPanel;
+      const float* sums = from + r * from_stride;
+      if (residual) {
+        for (int j = 0; j < count; j++) {
+          out[at + j] = residual[at + j] + sums[j];
+        }
+      } else if (out + at != sums) {
+        __builtin_memcpy(out + at, sums, sizeof(float) * count);
+      }
     }
   }
 };
@@ -197,7 +206,7 @@ void few_rows_block(const Weight& weight, const LinearRows& job, int64_t panel) 
   weight.add(block, job.x, panel);
   block.store_rows(values[0], P * kPanel);
   for (int p = 0; p < P; p++) {
-    job.finish(panel + p, 0, R, values[0] + p * kPanel, P * kPanel);
+    job.finish(panel + p, values[0] + p * kPanel, P * kPanel);
   }
 }
 
@@ -241,9 +250,7 @@ void many_rows(const Weight& weight, const LinearRows& job, int64_t panel) {
     int k_end = k_begin + kTileDepth < job.k ? k_begin + kTileDepth : job.k;
     add_tile(job, k_begin, k_end, weight.tile(panel, k_begin, k_end, scratch), sums, stride);
   }
-  if (!whole) {
-    job.finish(panel, 0, job.rows, narrow_sums, kPanel);
-  }
+  job.finish(panel, sums, stride);
 }
 
 // Units are (chunk of rows, panel), panels of one chunk side by side.
@@ -255,8 +262,15 @@ void linear_units(const Weight& weight, const Args& args, int64_t begin, int64_t
     int64_t panel = begin % panels;
     int64_t count = panels - panel < end - begin ? panels - panel : end - begin;
     int64_t rows = args.m - first_row < kLinearRows ? args.m - first_row : kLinearRows;
-    LinearRows job{args.x + first_row * args.k, args.bias, args.out + first_row * args.n,
-                   static_cast<int>(rows), args.n, args.k};
+    LinearRows job{
+        .x = args.x + first_row * args.k,
+        .bias = args.bias,
+        .residual = args.residual ? args.residual + first_row * args.n : nullptr,
+        .out = args.out + first_row * args.n,
+        .rows = static_cast<int>(rows),
+        .n = args.n,
+        .k = args.k,
+    };
     if (rows <= Weight::kDirectRows) {
       few_rows(weight, job, panel, panel + count);
     } else {

@@ -1,4 +1,4 @@
-// rms_norm, rotary and silu_mul: each number of a row depends on that row alone.
+// rms_norm, rotary_heads and silu_mul: each number of a row depends on that row alone.
 #pragma once
 
 #include "cpu/vector_math.h"
@@ -49,34 +49,52 @@ float sum_of_squares(const float* x, int size) {
   return sum_of_panel(panel);
 }
 
+// What rms_norm multiplies a row with, beside its weight.
+float rms_scale(const float* x, int size, float eps) {
+  return 1.0f / __builtin_sqrtf(sum_of_squares(x, size) / static_cast<float>(size) + eps);
+}
+
 void rms_norm(const RMSNorm& a, int64_t begin, int64_t end) {
   for (int64_t row = begin * a.num_heads; row < end * a.num_heads; row++) {
     const float* x = a.x + row / a.num_heads * a.x_stride + row % a.num_heads * a.dim;
     const float* weight = a.weight + row % a.num_weights * a.dim;
     float* out = a.out + row * a.dim;
-    float scale = 1.0f / __builtin_sqrtf(sum_of_squares(x, a.dim) / static_cast<float>(a.dim) + a.eps);
+    float scale = rms_scale(x, a.dim, a.eps);
     for_vectors(a.dim, [&](int i, int count) {
       store_some(out + i, load_some(x + i, count) * scale * load_some(weight + i, count), count);
     });
   }
 }
 
-void rotary(const Rotary& a, int64_t begin, int64_t end) {
+// One head: normed where norm_weight is given, then each pair (x[i], x[i + D / 2]) turned by its angle.
+void rotary_head(const RotaryHeads& a, const float* x, const float* norm_weight, int64_t token, float* out) {
   int half = a.head_dim / 2;
+  const float* cosines = a.cos + token * half;
+  const float* sines = a.sin + token * half;
+  float scale = norm_weight ? rms_scale(x, a.head_dim, a.norm_eps) : 1.0f;
+  for_vectors(half, [&](int i, int count) {
+    Vec first = load_some(x + i, count);
+    Vec second = load_some(x + half + i, count);
+    if (norm_weight) {
+      first = first * scale * load_some(norm_weight + i, count);
+      second = second * scale * load_some(norm_weight + half + i, count);
+    }
+    Vec cosine = load_some(cosines + i, count);
+    Vec sine = load_some(sines + i, count);
+    store_some(out + i, fma(first, cosine, -(second * sine)), count);
+    store_some(out + half + i, fma(second, cosine, first * sine), count);
+  });
+}
+
+void rotary_heads(const RotaryHeads& a, int64_t begin, int64_t end) {
   for (int64_t token = begin; token < end; token++) {
-    const float* cosines = a.cos + token * half;
-    const float* sines = a.sin + token * half;
-    for (int head = 0; head < a.num_heads; head++) {
-      const float* x = a.x + token * a.x_stride + int64_t{head} * a.head_dim;
-      float* out = a.out + (token * a.num_heads + head) * a.head_dim;
-      for_vectors(half, [&](int i, int count) {
-        Vec first = load_some(x + i, count);
-        Vec second = load_some(x + half + i, count);
-        Vec cosine = load_some(cosines + i, count);
-        Vec sine = load_some(sines + i, count);
-        store_some(out + i, fma(first, cosine, -(second * sine)), count);
-        store_some(out + half + i, fma(second, cosine, first * sine), count);
-      });
+    const float* x = a.x + token * a.x_stride;
+    for (int head = 0; head < a.num_heads + a.num_kv_heads; head++) {
+      int kv_head = head - a.num_heads;
+      float* out = kv_head < 0 ? a.q + (token * a.num_heads + head) * a.head_dim
+                               : a.k + (token * a.num_kv_heads + kv_head) * a.head_dim;
+      const float* weight = a.norm_weight ? a.norm_weight + int64_t{head} * a.head_dim : nullptr;
+      rotary_head(a, x + int64_t{head} * a.head_dim, weight, token, out);
     }
   }
 }

@@ -10,7 +10,7 @@ from engine.models.fields import Fields
 from engine.models.hf_config import parse_rope
 from engine.models.layers import RotaryEmbedding
 from engine.models.rope import DivisorScaling, LinearScaling, Llama3Scaling, Rope, YarnScaling
-from engine.models.row_ops import CPURowOps, MLXRowOps
+from engine.models.row_ops import CPURowOps, HeadShape, MLXRowOps
 from tests.parity.records import load_rope_records
 
 PLAIN = Rope(64, 10000.0)
@@ -83,8 +83,11 @@ def test_the_context_is_what_the_scaling_extends_it_to(scaling, context):
 @pytest.mark.parametrize("ops", [CPURowOps(), MLXRowOps()], ids=["cpu", "mlx"])
 def test_a_head_is_rotated_pair_by_pair_by_position_times_frequency(ops):
     rope = Rope(8, 10000.0, YarnScaling(4.0, 2048))
-    positions, heads = [0, 3, 3000], mx.random.normal((3, 2, 8), key=mx.random.key(0))
-    rotated = RotaryEmbedding(rope, ops)(mx.array(positions))(heads)
+    positions, heads = [0, 3, 3000], mx.random.normal((3, 3, 8), key=mx.random.key(0))
+    rotation = RotaryEmbedding(rope, ops)(mx.array(positions))
+    q, k, v = rotation(heads.reshape(3, 24), HeadShape(1, 1, 8), None)
+    rotated = mx.concatenate([q, k], axis=1)
+    assert mx.array_equal(v, heads[:, 2:])
     frequencies, factor = rope.inverse_frequencies(), rope.attention_factor()
     for t, position in enumerate(positions):
         for i, frequency in enumerate(frequencies):
