@@ -24,7 +24,7 @@ from metal.ops import (
     paged_cache_update,
     quantized_linear,
     rms_norm,
-    rotary,
+    rotary_heads,
     silu_mul,
 )
 from metal.packing import PackedQuantized, pack_linear, pack_quantized
@@ -83,7 +83,7 @@ def plans() -> Iterator[Plan]:
     for rows in (1, 512):
         yield _cache_update(rows)
         yield _rms_norm(rows)
-        yield _rotary(rows)
+        yield _rotary_heads(rows)
         yield _silu_mul(rows)
         yield _embedding(rows)
 
@@ -216,22 +216,31 @@ def _rms_norm(rows: int) -> Plan:
     return Plan(name, make)
 
 
-def _rotary(rows: int) -> Plan:
-    heads = HEADS.num_q_heads + HEADS.num_kv_heads
-    name = f"rotary, {rows} x {heads} x {HEADS.head_dim}"
+def _rotary_heads(rows: int) -> Plan:
+    rotated = HEADS.num_q_heads + HEADS.num_kv_heads
+    width = (rotated + HEADS.num_kv_heads) * HEADS.head_dim
+    name = f"rotary_heads, {rows} x {rotated} x {HEADS.head_dim}"
 
     def make() -> Case:
-        x = _normal(rows, heads, HEADS.head_dim)
+        x = _normal(rows, width)
+        qk = x[:, : rotated * HEADS.head_dim].reshape(rows, rotated, HEADS.head_dim)
         angles = mx.random.uniform(0, 6, (rows, HEADS.head_dim // 2))
         cos, sin = mx.cos(angles), mx.sin(angles)
-        mx.eval(x, cos, sin)
+        v = x[:, rotated * HEADS.head_dim :].reshape(rows, HEADS.num_kv_heads, HEADS.head_dim)
+        mx.eval(x, qk, v, cos, sin)
 
-        def theirs(_: int) -> mx.array:
-            first, second = mx.split(x, 2, axis=-1)
+        def ours(_: int) -> tuple[mx.array, mx.array, mx.array]:
+            heads, kv_heads = HEADS.num_q_heads, HEADS.num_kv_heads
+            return rotary_heads(x, cos, sin, num_heads=heads, num_kv_heads=kv_heads)
+
+        def theirs(_: int) -> tuple[mx.array, mx.array, mx.array]:
+            first, second = mx.split(qk, 2, axis=-1)
             c, s = cos[:, None], sin[:, None]
-            return mx.concatenate([first * c - second * s, second * c + first * s], axis=-1)
+            turned = mx.concatenate([first * c - second * s, second * c + first * s], axis=-1)
+            q, k = mx.split(turned, [HEADS.num_q_heads], axis=1)
+            return q, k, v
 
-        return Case(name, row_cost(x.size, flops_each=3), lambda _: rotary(x, cos, sin), theirs)
+        return Case(name, row_cost(qk.size, flops_each=3), ours, theirs)
 
     return Plan(name, make)
 
