@@ -203,12 +203,13 @@ def test_where_no_page_is_free_nothing_is_drafted_into_one_and_nobody_is_preempt
 
 
 def test_drafts_evict_no_cached_page() -> None:
-    stepper = drafting(6, 0, num_pages=6)
+    stepper = drafting(3 * B, 0, num_pages=6)
     stepper.add(make_request("old", text(4 * B), 1))
     stepper.run()
     assert stepper.pool.num_cached == 4
-    stepper.add(make_request("a", text(B - 1, 1), 3))
-    stepper.run()
+    stepper.add(make_request("a", text(B - 1, 1), 9))
+    stepper.step()
+    assert row_lengths(stepper.step()) == [1 + B]
     assert stepper.pool.num_evictions == 0
 
 
