@@ -39,15 +39,16 @@ def _draw(axes: "Axes", block: Sequence[Comparison]) -> None:
     colours = [COLOURS[index % len(COLOURS)] for index in range(len(block))]
     axes.bar(range(len(block)), medians, yerr=(below, above), width=0.6, capsize=4, color=colours)
     axes.set_xlim(-0.7, len(block) - 0.3)
-    axes.set_xticks(range(len(block)), [_label(c) for c in block])
+    axes.set_xticks(range(len(block)), [bar_label(c) for c in block])
     better = "more is better" if block[0].figure.more_is_better else "less is better"
     axes.set_title(f"{block[0].load.name} ({better})", fontsize="medium")
     axes.set_ylabel(block[0].figure.label)
 
 
-def _label(comparison: Comparison) -> str:
+def bar_label(comparison: Comparison) -> str:
+    """The server and its median; "-" where it does not tell the figure, as one that is no Octavo."""
     if comparison.value is None:
-        return f"{comparison.server}\nfailed"
+        return f"{comparison.server}\n{'failed' if comparison.failed else '-'}"
     ratio = f" = {comparison.ratio.median:.2f}x" if comparison.ratio else ""
     return f"{comparison.server}\n{_rounded(comparison.value.median)}{ratio}"
 

@@ -21,7 +21,7 @@ class Comparison:
     """One figure of one server under one load.
 
     `ratio` is to the first server, round by round. `value` is None where no round gave the figure,
-    `ratio` where no round gave it for both, or the first server's was 0.
+    `ratio` where no round gave it for both, or the first server's was 0. `failed`: a request did.
     """
 
     load: ComparedLoad
@@ -29,6 +29,7 @@ class Comparison:
     server: str
     value: Spread | None
     ratio: Spread | None
+    failed: bool
 
 
 def spread_of(values: Sequence[float]) -> Spread | None:
@@ -61,7 +62,14 @@ def _comparison(
         for name in (server, first)
     )
     ratios = [value / firsts[turn] for turn, value in values.items() if firsts.get(turn)]
-    return Comparison(load, figure, server, spread_of([*values.values()]), spread_of(ratios))
+    return Comparison(
+        load,
+        figure,
+        server,
+        value=spread_of([*values.values()]),
+        ratio=spread_of(ratios),
+        failed=any(o.failures for o in _of(outcomes, load, server)),
+    )
 
 
 def _of(outcomes: Sequence[Outcome], load: ComparedLoad, server: str) -> list[Outcome]:

@@ -13,7 +13,8 @@ MIB = 1 << 20
 def sweep_text(sweep: Sweep) -> str:
     line = sweep.line
     found = (
-        f"found: {line.base * 1e3:.3f} ms + {line.slope * 1e3:.5f} ms * {sweep.x_label}; "
+        f"found: {line.base * 1e3:.3f} ms {'-' if line.slope < 0 else '+'} "
+        f"{abs(line.slope) * 1e3:.5f} ms * {sweep.x_label}; "
         f"largest residual {line.residual:.1%}; slowest / fastest {sweep.spread:.2f}"
     )
     rows = [

@@ -4,6 +4,7 @@ import pytest
 
 from server.bench.chunk import Usage
 from server.bench.compare_loads import LOADS, ComparedLoad
+from server.bench.compare_plot import bar_label
 from server.bench.compare_text import as_table
 from server.bench.comparison import Comparison, Spread, compare
 from server.bench.figure import (
@@ -54,6 +55,17 @@ def test_a_round_that_failed_on_either_side_gives_no_ratio() -> None:
 def test_a_server_without_figures_has_no_value() -> None:
     _, new = compared(*outcomes("old", 10), Outcome(0, EIGHT.name, "new", {}, {"cut": 1}, "cut: x"))
     assert new.value is new.ratio is None
+
+
+def test_a_plot_calls_failed_only_what_failed() -> None:
+    cut = Outcome(0, EIGHT.name, "new", {}, {"cut": 1}, "cut: x")
+    assert [bar_label(c) for c in compared(*outcomes("old", 10), cut)] == [
+        "old\n10 = 1.00x",
+        "new\nfailed",
+    ]
+    both = (*outcomes("old", 1), *outcomes("new", 2), *outcomes("new", 3, figure=RESIDENT))
+    untold = [bar_label(c) for c in compared(*both) if c.value is None]
+    assert untold == ["old\n-"]
 
 
 def test_no_ratio_is_taken_to_nothing() -> None:

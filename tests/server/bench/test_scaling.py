@@ -138,6 +138,14 @@ def test_a_sweep_says_its_law_its_line_and_each_point() -> None:
     assert text.splitlines()[-1].split() == ["4", "4.00", "3.00", "1,000.0"]
 
 
+def test_a_line_that_falls_has_one_sign() -> None:
+    points = (Point(1, 0.004, 1), Point(4, 0.002, 4))
+    text = sweep_text(
+        Sweep("pool", "a step", "pages", "flat", points, Line(0.001, -0.00000871, 0.25))
+    )
+    assert "found: 1.000 ms - 0.00871 ms * pages;" in text
+
+
 def test_an_arrival_and_a_footprint_are_told_in_their_units() -> None:
     lines = arrivals_text([Arrival(64, 0.01, 0.02, 0.03, 4000, 2.0)]).splitlines()
     assert "4,000 tokens" in lines[0]
