@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from server.api.schemas.snapshot import SequenceRow, Snapshot
 from server.top.page_strip import Cell, count_states, pages_per_cell, strip_of
-from server.top.text_width import columns_of, fit, harmless
+from server.top.text_width import columns_of, fit, fit_middle, harmless
 
 NARROW = 64  # columns below which progress is told in figures alone
 MAX_STRIP_LINES = 4
@@ -118,7 +118,7 @@ def _row(row: SequenceRow, look: Look) -> str:
         _time(row.age_seconds).rjust(_AGE),
     ]
     tail = " ".join(parts)
-    name = fit(harmless(row.name), max(0, look.columns - columns_of(tail) - 1))
+    name = fit_middle(harmless(row.name), max(0, look.columns - columns_of(tail) - 1))
     line = fit(f"{name} {tail}", look.columns)
     return _painted(line, "2", look) if row.state == "waiting" else line
 

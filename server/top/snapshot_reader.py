@@ -17,9 +17,9 @@ EVENT_STREAM = "text/event-stream"
 
 
 def read_snapshots(url: str, key: str | None) -> Generator[Snapshot, None, None]:
-    """Until the server ends. `url` is that of the server, http:// may be left out. Raises
-    WatchError."""
-    base = url.rstrip("/") if "://" in url else f"http://{url.rstrip('/')}"
+    """Until the server ends. `url` is that of the server; http:// may be left out, and /v1 may
+    stand at its end. Raises WatchError."""
+    base = _base(url)
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     timeout = httpx2.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
     try:
@@ -32,6 +32,11 @@ def read_snapshots(url: str, key: str | None) -> Generator[Snapshot, None, None]
         raise WatchError(f"{base} cannot be reached: {error or type(error).__name__}") from error
 
 
+def _base(url: str) -> str:
+    bare = url.rstrip("/").removesuffix("/v1").rstrip("/")
+    return bare if "://" in bare else f"http://{bare}"
+
+
 def _check(answer: httpx2.Response, base: str) -> None:
     if answer.status_code == 200 and answer.headers.get("content-type", "").startswith(
         EVENT_STREAM
@@ -40,12 +45,15 @@ def _check(answer: httpx2.Response, base: str) -> None:
     answer.read()
     envelope = _envelope(answer.text)
     if envelope is None:
-        raise WatchError(f"{base} is no Octavo: it has no {PATH}")
+        raise WatchError(f"{base} is no Octavo, or a proxy hides it: it has no {PATH}")
     match answer.status_code:
         case 401:
             raise WatchError(f"{base} asks for a valid key: --api-key KEY")
         case 404:
-            raise WatchError(f"{base} was started with --no-dashboard and cannot be watched")
+            raise WatchError(
+                f"{base} cannot be watched: it was started with --no-dashboard, or it is a proxy "
+                "such as nginx; ask the server behind that"
+            )
         case _:
             raise WatchError(f"{base}: {envelope.error.message}")
 

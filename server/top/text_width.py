@@ -21,6 +21,14 @@ def fit(text: str, columns: int) -> str:
     return text + " " * (columns - columns_of(text))
 
 
+def fit_middle(text: str, columns: int) -> str:
+    """As `fit`, but both ends of the text stay: the end of a name tells it from its like."""
+    if columns_of(text) > columns:
+        end = _end(text, (columns - columns_of(CUT)) // 2)
+        text = _cut(text, columns - columns_of(end)) + end
+    return fit(text, columns)
+
+
 def _cut(text: str, columns: int) -> str:
     kept, width = "", columns_of(CUT)
     if width > columns:
@@ -31,6 +39,18 @@ def _cut(text: str, columns: int) -> str:
             break
         kept += char
     return kept + CUT
+
+
+def _end(text: str, columns: int) -> str:
+    """As much of the end as has room, from a whole character on."""
+    start, width = len(text), 0
+    for place in range(len(text) - 1, -1, -1):
+        width += _columns(text[place])
+        if width > columns:
+            break
+        if _columns(text[place]):
+            start = place
+    return text[start:]
 
 
 def _columns(char: str) -> int:

@@ -15,7 +15,7 @@ from server.api.schemas.snapshot import (
 )
 from server.top.frame import Look, draw_frame
 from server.top.page_strip import Cell, strip_of
-from server.top.text_width import columns_of, fit, harmless
+from server.top.text_width import columns_of, fit, fit_middle, harmless
 
 SIZES = [(80, 24), (40, 24), (20, 10), (10, 5), (1, 1), (200, 60), (80, 3)]
 PAINT = re.compile(r"\x1b\[\d+m")
@@ -102,6 +102,17 @@ def test_every_request_is_shown_where_there_is_room() -> None:
     assert "more" not in plain(frame)
 
 
+@pytest.mark.parametrize("columns", [80, 64, 40])
+def test_the_answers_of_one_request_are_told_apart_at_any_width(columns: int) -> None:
+    request = f"req-{'0123456789ab' * 3}"
+    rows = [row(f"{request}/{index}") for index in range(2)]
+    *_, first, second = draw_frame(snapshot(*rows), Look(columns, 24))
+    assert first.startswith("req-")
+    assert "…" in first
+    assert first.partition(" ")[0][-2:] == "/0"
+    assert second.partition(" ")[0][-2:] == "/1"
+
+
 def test_a_narrow_terminal_gets_figures_without_bars() -> None:
     frame = plain(draw_frame(snapshot(row()), Look(40, 24)))
     line = frame.splitlines()[-1]
@@ -165,6 +176,24 @@ def test_a_cell_shows_what_most_of_its_pages_are() -> None:
 )
 def test_text_is_made_to_fit(text: str, columns: int, fitted: str) -> None:
     assert fit(text, columns) == fitted
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "fitted"),
+    [
+        ("abc", 5, "abc  "),
+        ("abcdef", 6, "abcdef"),
+        ("abcdefgh", 6, "abc…gh"),
+        ("abcdefgh", 5, "ab…gh"),
+        ("abcdefgh", 2, "a…"),
+        ("abcdefgh", 1, "…"),
+        ("abcdefgh", 0, ""),
+        ("日本語日本語", 6, "日…語 "),
+        ("abcde\u0301f\u0301", 4, "ab…f\u0301"),
+    ],
+)
+def test_a_name_is_cut_in_its_middle(text: str, columns: int, fitted: str) -> None:
+    assert fit_middle(text, columns) == fitted
 
 
 def test_harmless_text_stays_as_it_is() -> None:

@@ -63,8 +63,11 @@ def test_one_frame_is_printed_with_its_rates(url: str, capsys: Capture) -> None:
     assert told.err == ""
 
 
-def test_a_url_may_come_without_its_scheme(url: str, capsys: Capture) -> None:
-    assert main(["top", url.removeprefix("http://") + "/", "--once"]) == 0
+@pytest.mark.parametrize("end", ["/", "/v1", "/v1/"])
+def test_a_url_may_come_without_its_scheme_and_as_clients_know_it(
+    url: str, end: str, capsys: Capture
+) -> None:
+    assert main(["top", url.removeprefix("http://") + end, "--once"]) == 0
     assert MODEL in capsys.readouterr().out
 
 
@@ -103,7 +106,9 @@ def test_a_wrong_key_is_told(tokenizer: Tokenizer, capsys: Capture) -> None:
 def test_a_server_without_a_live_view_is_told(tokenizer: Tokenizer, capsys: Capture) -> None:
     app = make_app(tokenizer, config=ServerConfig(MODEL, dashboard=False))
     with in_thread(app.asgi) as url:
-        assert "was started with --no-dashboard" in refusal(url, capsys)
+        told = refusal(url, capsys)
+    assert "--no-dashboard" in told
+    assert "a proxy such as nginx" in told
 
 
 def test_a_server_that_many_watch_is_told(tokenizer: Tokenizer, capsys: Capture) -> None:
