@@ -7,6 +7,7 @@ from pathlib import Path
 
 from server.bench.bench import Bench
 from server.bench.capacity import Admission, Capacity, CapacityTrace, measure_capacity
+from server.bench.errors import BenchError
 from server.bench.flag_parsers import one_or_more
 from server.bench.output import OUTPUT_FLAGS, write_json
 from server.bench.plot import check_plotting, new_figure, save_figure
@@ -87,6 +88,7 @@ def trace_of(flags: Namespace) -> CapacityTrace:
 def _run(flags: Namespace) -> int:
     check_plotting(flags.plot)
     trace = trace_of(flags)
+    _check_budgets(trace, flags.budgets)
     capacities = measure_capacity(trace, flags.budgets)
     print(_as_table(capacities))
     if flags.json:
@@ -99,6 +101,15 @@ def _run(flags: Namespace) -> int:
     return 0
 
 
+def _check_budgets(trace: CapacityTrace, budgets: Sequence[int]) -> None:
+    """Raises BenchError for one that holds no page."""
+    bytes_per_page = trace.page_size * trace.bytes_per_token
+    if min(budgets) < bytes_per_page:
+        raise BenchError(
+            f"--budgets: {min(budgets)} bytes do not hold one page of {bytes_per_page} bytes"
+        )
+
+
 def _as_table(capacities: Sequence[Capacity]) -> str:
     labels = dict(LABELS)
     header = ("budget", "admission", "finished", "refused", "at once", "mean", "steps", "preempted")
@@ -106,7 +117,7 @@ def _as_table(capacities: Sequence[Capacity]) -> str:
         header,
         [
             (
-                f"{capacity.budget_bytes / MIB:,.0f} MiB",
+                f"{capacity.budget_bytes / MIB:,.6g} MiB",
                 labels[capacity.admission],
                 str(capacity.num_finished),
                 str(capacity.num_refused),

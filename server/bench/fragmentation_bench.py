@@ -1,12 +1,12 @@
 """`octavo bench fragmentation`: its flags, its table, its JSON."""
 
-import json
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from server.bench.bench import Bench
 from server.bench.fragmentation import FragmentationReport, Trace, measure_fragmentation
+from server.bench.output import JSON_FLAG, write_json
 from server.bench.span import span
 from server.flag_values import whole
 from server.flags import Flag, FlagGroup
@@ -28,9 +28,9 @@ FLAGS = (
                 "46080",
             ),
             Flag("--seed", "the same seed gives the same trace", whole(0), "N", "0"),
-            Flag("--json", "print one JSON object"),
         ),
     ),
+    FlagGroup("output", (JSON_FLAG,)),
 )
 
 
@@ -45,8 +45,9 @@ def _run(flags: Namespace) -> int:
         seed=flags.seed,
     )
     report = measure_fragmentation(trace)
-    show: Callable[[Trace, FragmentationReport], str] = _as_json if flags.json else _as_text
-    print(show(trace, report))
+    print(_as_text(trace, report))
+    if flags.json:
+        write_json(flags.json, _as_object(trace, report))
     return 0
 
 
@@ -66,21 +67,20 @@ def _as_text(trace: Trace, report: FragmentationReport) -> str:
     return "\n".join(f"{name:28}{value}" for name, value in rows)
 
 
-def _as_json(trace: Trace, report: FragmentationReport) -> str:
+def _as_object(trace: Trace, report: FragmentationReport) -> Mapping[str, object]:
+    """As docs/bench-engine.md says."""
     stats = report.worst.stats
-    return json.dumps(
-        {
-            "trace": asdict(trace),
-            "steps": report.num_steps,
-            "worst_step": report.worst.step,
-            "fragmentation_ratio": stats.fragmentation_ratio,
-            "unused_tail_slots": stats.unused_tail_slots,
-            "unused_tail_bytes": stats.unused_tail_bytes,
-            "live_pages": stats.pages_used,
-            "page_capacity": stats.page_capacity,
-            "mean_ratio": report.mean_ratio,
-        }
-    )
+    return {
+        "trace": asdict(trace),
+        "steps": report.num_steps,
+        "worst_step": report.worst.step,
+        "fragmentation_ratio": stats.fragmentation_ratio,
+        "unused_tail_slots": stats.unused_tail_slots,
+        "unused_tail_bytes": stats.unused_tail_bytes,
+        "live_pages": stats.pages_used,
+        "page_capacity": stats.page_capacity,
+        "mean_ratio": report.mean_ratio,
+    }
 
 
 FRAGMENTATION = Bench(

@@ -38,10 +38,6 @@ def _writable(text: str) -> Path:
     return path
 
 
-OUTPUT_FLAGS = FlagGroup(
-    "output",
-    (
-        Flag("--json", "write all that was measured to this file", json_file, "FILE"),
-        Flag("--plot", "draw it into this file (needs matplotlib)", png_file, "FILE.png"),
-    ),
-)
+JSON_FLAG = Flag("--json", "write all that was measured to this file", json_file, "FILE")
+PLOT_FLAG = Flag("--plot", "draw it into this file (needs matplotlib)", png_file, "FILE.png")
+OUTPUT_FLAGS = FlagGroup("output", (JSON_FLAG, PLOT_FLAG))

@@ -1,15 +1,15 @@
-"""What docs/bench.md says of the JSON that benches write."""
+"""What the pages about benches say of the JSON that benches write."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "bench.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def undocumented(report: object) -> set[str]:
+def undocumented(report: object, page: str = "bench.md") -> set[str]:
     """Keys that the page does not name; names of loads, figures and counters are not looked at."""
-    words = set(re.findall(r"\w+", PAGE.read_text(encoding="utf-8")))
+    words = set(re.findall(r"\w+", (DOCS / page).read_text(encoding="utf-8")))
     return set(_keys(report)) - words
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from server.cli import main
+from tests.support.documented import undocumented
 
 SMALL = (
     "--budgets=64,96",
@@ -22,7 +23,9 @@ SMALL = (
 def bench(folder: Path, *flags: str) -> list[dict[str, object]]:
     file = folder / "capacity.json"
     assert main(["bench", "capacity", *SMALL, f"--json={file}", *flags]) == 0
-    found: list[dict[str, object]] = json.loads(file.read_text(encoding="utf-8"))["capacities"]
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert undocumented(report, "bench-engine.md") == set()
+    found: list[dict[str, object]] = report["capacities"]
     return found
 
 
@@ -81,6 +84,22 @@ def test_a_plot_is_a_png(tmp_path: Path) -> None:
     plot = tmp_path / "capacity.png"
     bench(tmp_path, f"--plot={plot}")
     assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_budget_that_holds_no_page_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "capacity", "--budgets=512MiB,1KiB"]) == 2
+    assert capsys.readouterr().err == (
+        "octavo: --budgets: 1024 bytes do not hold one page of 737280 bytes\n"
+    )
+
+
+def test_a_budget_of_less_than_a_mebibyte_is_not_told_as_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench(tmp_path, "--budgets=512KiB,1536MiB", "--bytes-per-token=16384")
+    table = capsys.readouterr().out
+    assert "0.5 MiB" in table
+    assert "1,536 MiB" in table
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,27 @@
 """`octavo bench fragmentation` on the command line."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from server.cli import main
+from tests.support.documented import undocumented
 
 
-def bench(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, object]:
-    assert main(["bench", "fragmentation", "--json", *flags]) == 0
-    report: dict[str, object] = json.loads(capsys.readouterr().out)
+def bench(folder: Path, *flags: str) -> dict[str, object]:
+    file = folder / "fragmentation.json"
+    assert main(["bench", "fragmentation", f"--json={file}", *flags]) == 0
+    report: dict[str, object] = json.loads(file.read_text(encoding="utf-8"))
     return report
 
 
 ONE = ("--requests=1", "--prompt-tokens=17:17", "--new-tokens=1:1")
 
 
-def test_one_request_of_seventeen_tokens_leaves_fifteen_slots(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    report = bench(capsys, *ONE)
+def test_one_request_of_seventeen_tokens_leaves_fifteen_slots(tmp_path: Path) -> None:
+    report = bench(tmp_path, *ONE)
+    assert undocumented(report, "bench-engine.md") == set()
     assert report["unused_tail_slots"] == 15
     assert report["fragmentation_ratio"] == 15 / 32
     assert report["unused_tail_bytes"] == 15 * 46080
@@ -36,23 +38,21 @@ def test_one_request_of_seventeen_tokens_leaves_fifteen_slots(
         ("--requests=3", "steps"),
     ],
 )
-def test_each_flag_changes_the_trace(
-    capsys: pytest.CaptureFixture[str], flag: str, changed: str
-) -> None:
-    assert bench(capsys, *ONE, flag)[changed] != bench(capsys, *ONE)[changed]
+def test_each_flag_changes_the_trace(tmp_path: Path, flag: str, changed: str) -> None:
+    assert bench(tmp_path, *ONE, flag)[changed] != bench(tmp_path, *ONE)[changed]
 
 
-def test_the_seed_and_the_number_of_sequences_change_the_trace(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    plain = bench(capsys, "--requests=30")
-    assert bench(capsys, "--requests=30", "--seed=1")["mean_ratio"] != plain["mean_ratio"]
-    few = bench(capsys, "--requests=30", "--max-num-seqs=2")
+def test_the_seed_and_the_number_of_sequences_change_the_trace(tmp_path: Path) -> None:
+    plain = bench(tmp_path, "--requests=30")
+    assert bench(tmp_path, "--requests=30", "--seed=1")["mean_ratio"] != plain["mean_ratio"]
+    few = bench(tmp_path, "--requests=30", "--max-num-seqs=2")
     assert int(str(few["steps"])) > int(str(plain["steps"]))
 
 
-def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "fragmentation", *ONE]) == 0
+def test_people_get_a_table_beside_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench(tmp_path, *ONE)
     table = capsys.readouterr().out
     assert "15 of 32 in live pages" in table
     assert "46.88%" in table

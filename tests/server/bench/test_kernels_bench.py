@@ -7,6 +7,7 @@ import pytest
 
 import metal
 from server.cli import main
+from tests.support.documented import undocumented
 
 FAST = ("--rounds=1", "--probe-memory=64KiB")
 
@@ -23,6 +24,7 @@ def test_only_the_named_kernels_are_timed(
 ) -> None:
     plot = tmp_path / "kernels.png"
     report = bench(tmp_path, "--only=silu_mul", f"--plot={plot}")
+    assert undocumented(report, "bench-engine.md") == set()
     kernels = report["kernels"]
     assert isinstance(kernels, list)
     assert [kernel["name"] for kernel in kernels] == ["silu_mul, 1 x 1536", "silu_mul, 512 x 1536"]

@@ -14,6 +14,7 @@ from server.bench.scaling import Point, Sweep, doubled
 from server.bench.scaling_text import arrivals_text, footprint_text, sweep_text
 from server.cli import main
 from tests.support.checkpoints import tiny_llama
+from tests.support.documented import undocumented
 
 SMALL = (
     "--max-sequences=4",
@@ -49,6 +50,7 @@ def test_every_sweep_runs_through_its_sizes(
 ) -> None:
     plot = tmp_path / "scaling.png"
     report = bench(model, tmp_path / "scaling.json", f"--plot={plot}")
+    assert undocumented(report, "bench-engine.md") == set()
     assert sizes_of(report, "batch") == [1, 2, 4]
     assert sizes_of(report, "context") == [32, 64]
     assert sizes_of(report, "pool") == [64, 128]
