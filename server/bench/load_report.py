@@ -82,7 +82,7 @@ def report_of(run: LoadRun) -> LoadReport:
     return LoadReport(
         pace=run.pace,
         num_requests=len(run.requests),
-        failures=Counter(failure.kind for failure in failed),
+        failures=dict(Counter(failure.kind for failure in failed)),
         first_failure=str(failed[0]) if failed else None,
         seconds=run.seconds,
         prompt_tokens=sum(usage.prompt_tokens for usage in usages) if counted else None,

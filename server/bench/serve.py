@@ -33,10 +33,10 @@ def bench_serve(flags: Namespace) -> int:
     check_plotting(flags.plot)
     target, load, runs = asyncio.run(_measure(flags, paces))
     reports = [report_of(run) for run in runs]
-    print(as_table(reports))
-    print(f"seed {load.seed}")
     if flags.json:
         write_json(flags.json, as_object(target, load, runs))
+    print(as_table(reports))
+    print(f"seed {load.seed}")
     if flags.plot:
         plot_serve(f"{target.model} at {target.url}", runs, flags.plot)
     return 1 if any(report.num_failed for report in reports) else 0

@@ -1,13 +1,18 @@
 """Percentiles and rates of hand-made requests."""
 
+import json
+
 import pytest
 
 from server.bench.chunk import Usage
 from server.bench.errors import RequestFailed
-from server.bench.load import Clients
+from server.bench.load import Clients, Load
 from server.bench.load_report import distribution, report_of
 from server.bench.load_run import LoadRun
 from server.bench.measured import Measured
+from server.bench.serve_text import as_object
+from server.bench.span import Span
+from server.bench.target import Target
 
 
 def test_percentiles_lie_between_the_two_nearest_values() -> None:
@@ -61,6 +66,14 @@ def test_a_failed_request_counts_as_nothing_but_a_failure() -> None:
     assert report.first_failure == "cut: gone"
     assert (report.num_requests, report.num_failed, report.num_done) == (4, 2, 2)
     assert report.output_tokens == 6
+
+
+def test_a_run_with_failures_is_told_as_json() -> None:
+    load = Load(3, Span(1, 9), Span(1, 9))
+    told = as_object(Target("http://x", "m"), load, [LoadRun(Clients(2), (*TWO, FAILED))])
+    (point,) = json.loads(json.dumps(told))["points"]
+    assert point["failures"] == {"cut": 1}
+    assert (point["requests"][2]["failure"], point["requests"][2]["detail"]) == ("cut", "gone")
 
 
 def test_where_all_fail_there_are_no_times() -> None:
