@@ -17,6 +17,7 @@ from server.service_command import add_service
 from server.store.model_store import DEFAULT_MODEL, aliases, pull_model
 from server.top.command import add_top
 from server.top.errors import WatchError
+from server.unknown_flags import refuse_unknown
 from server.version import version
 
 FAILED = 1
@@ -25,9 +26,11 @@ USAGE_ERROR = 2  # also for a model that cannot be loaded
 
 def run_command(arguments: Sequence[str] | None) -> int:
     """Returns the exit code: 0 done, 1 failed, 2 wrong usage or a model that cannot be loaded."""
-    parser = make_parser()
     given = tuple(sys.argv[1:] if arguments is None else arguments)
-    flags = parser.parse_args(given, Namespace(given=given))
+    flags, unknown = make_parser().parse_known_args(given, Namespace(given=given))
+    parser: ArgumentParser = flags.parser
+    if unknown:
+        refuse_unknown(parser, unknown)
     command: Callable[[Namespace], int] = flags.command
     try:
         return command(flags)
@@ -42,6 +45,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
 
 
 def make_parser() -> ArgumentParser:
+    """Each command sets `command`, what it calls, and `parser`, which tells of its wrong usage."""
     parser = ArgumentParser(
         prog="octavo",
         description="Serve language models on MLX, many clients at once, over the OpenAI API.",
@@ -87,9 +91,11 @@ def _add(
     commands: "_SubParsersAction[ArgumentParser]", name: str, text: str, usage: str | None = None
 ) -> ArgumentParser:
     sentence = f"{text[0].upper()}{text[1:]}."
-    return commands.add_parser(
+    parser = commands.add_parser(
         name, help=text, usage=usage, description=sentence, allow_abbrev=False
     )
+    parser.set_defaults(parser=parser)
+    return parser
 
 
 # The commands import what they need: MLX and the HTTP stack take a second that --help need not wait.

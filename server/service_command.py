@@ -22,12 +22,17 @@ _WORDS_BEFORE_FLAGS = 2  # service install
 def add_service(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, (text, act) in _ACTIONS.items():
+        has_flags = act in _WITH_FLAGS
         action = actions.add_parser(
-            name, help=text, description=_sentence(text), allow_abbrev=False
+            name,
+            help=text,
+            usage=f"octavo service {name}{' [flags]' if has_flags else ''}",
+            description=_sentence(text),
+            allow_abbrev=False,
         )
-        if act in _WITH_FLAGS:
+        if has_flags:
             add_flags(action, SERVE_FLAGS)
-        action.set_defaults(command=act)
+        action.set_defaults(command=act, parser=action)
 
 
 def _print(flags: Namespace) -> int:

@@ -29,4 +29,4 @@ class Bench:
             allow_abbrev=False,
         )
         add_flags(parser, self.flags)
-        parser.set_defaults(command=self.run)
+        parser.set_defaults(command=self.run, parser=parser)

@@ -22,7 +22,7 @@ BENCHES = (
 
 
 def add_bench(parser: ArgumentParser) -> None:
-    """Adds the sub-commands; each sets `command`, which returns the exit code."""
+    """Adds the sub-commands; each sets `command`, which returns the exit code, and `parser`."""
     benches = parser.add_subparsers(title="benches", metavar="BENCH", required=True)
     for bench in BENCHES:
         bench.add_to(benches)
