@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from tqdm import tqdm
 
 from server.bench.client import Prober, find_model, open_client
+from server.bench.client_key import client_key
 from server.bench.compare_plot import plot_comparison
 from server.bench.compare_run import Comparing, Contestant
 from server.bench.compare_text import as_object, as_table
@@ -77,6 +78,6 @@ def _write(
 async def _contestant(prober: Prober, flags: Namespace, name: str, url: str) -> Contestant:
     keys: Mapping[str, str] = dict(flags.api_key)
     models: Mapping[str, str] = dict(flags.model)
-    key = keys.get(name)
+    key = client_key(keys.get(name))
     model = await find_model(prober.client, url, key, models.get(name))
     return Contestant(name, Target(url, model, key, extra=dict(flags.extra).get(name, {})))

@@ -4,6 +4,7 @@ import sys
 from argparse import ArgumentTypeError, Namespace
 
 from server.bench.bench import Bench
+from server.bench.client_key import SHOWN_DEFAULT
 from server.bench.compare_loads import LOADS, ComparedLoad
 from server.bench.flag_parsers import json_object, named
 from server.bench.output import OUTPUT_FLAGS
@@ -39,7 +40,14 @@ SERVER_FLAGS = FlagGroup(
             "NAME=MODEL",
             repeats=True,
         ),
-        Flag("--api-key", "the key of this server", named(not_empty), "NAME=KEY", repeats=True),
+        Flag(
+            "--api-key",
+            "the key of this server",
+            named(not_empty),
+            "NAME=KEY",
+            shown_default=f"{SHOWN_DEFAULT}, for every server that has none here",
+            repeats=True,
+        ),
         Flag(
             "--extra",
             "merged into the body of each request to this server; null takes a field out",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from tqdm import tqdm
 
 from server.bench.client import Prober, find_model, open_client
+from server.bench.client_key import client_key
 from server.bench.load import Clients, Load, Pace, Rate, TokenGauge
 from server.bench.load_report import report_of
 from server.bench.load_run import LoadRun, measure_gauge, run_load, warm_up
@@ -66,8 +67,9 @@ async def _measure(
 
 
 async def _target(prober: Prober, flags: Namespace) -> Target:
-    model = await find_model(prober.client, flags.url, flags.api_key, flags.model)
-    return Target(flags.url, model, flags.api_key, flags.chat, flags.extra)
+    key = client_key(flags.api_key)
+    model = await find_model(prober.client, flags.url, key, flags.model)
+    return Target(flags.url, model, key, flags.chat, flags.extra)
 
 
 async def _load(prober: Prober, target: Target, flags: Namespace) -> Load:

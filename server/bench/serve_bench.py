@@ -4,6 +4,7 @@ import sys
 from argparse import Namespace
 
 from server.bench.bench import Bench
+from server.bench.client_key import SHOWN_DEFAULT
 from server.bench.flag_parsers import json_object, one_or_more
 from server.bench.output import OUTPUT_FLAGS
 from server.bench.span import span
@@ -28,7 +29,13 @@ SERVER_FLAGS = FlagGroup(
             "NAME",
             shown_default="the first that the server lists",
         ),
-        Flag("--api-key", "sent as Authorization: Bearer KEY", not_empty, "KEY"),
+        Flag(
+            "--api-key",
+            "sent as Authorization: Bearer KEY",
+            not_empty,
+            "KEY",
+            shown_default=SHOWN_DEFAULT,
+        ),
         Flag("--chat", "ask /v1/chat/completions, not /v1/completions"),
         Flag(
             "--extra",

@@ -3,7 +3,8 @@
 from argparse import Namespace
 
 from server.bench.bench import Bench
-from server.bench.output import json_file
+from server.bench.client_key import SHOWN_DEFAULT
+from server.bench.output import JSON_FLAG
 from server.bench.target import base_url
 from server.flag_values import not_empty, whole
 from server.flags import MEMORY, MODEL, SPECULATION, Flag, FlagGroup
@@ -17,10 +18,16 @@ FLAGS = FlagGroup(
             base_url,
             "URL",
         ),
-        Flag("--api-key", "sent to --url as Authorization: Bearer KEY", not_empty, "KEY"),
+        Flag(
+            "--api-key",
+            "sent to --url as Authorization: Bearer KEY",
+            not_empty,
+            "KEY",
+            shown_default=SHOWN_DEFAULT,
+        ),
         Flag("--rounds", "times that each answer is given both ways", whole(1), "N", "3"),
         Flag("--new-tokens", "the longest answer", whole(2), "N", "160"),
-        Flag("--json", "write all that was measured to this file", json_file, "FILE"),
+        JSON_FLAG,
     ),
 )
 

@@ -38,13 +38,18 @@ def uncounted_answer(body: Json) -> bytes:
 
 @dataclass
 class FakeOpenAI:
-    """An ASGI app. `together` holds answers back until so many requests are being answered."""
+    """An ASGI app. `together` holds answers back until so many requests are being answered.
+
+    With a `key`, whoever does not send it gets 401, but for the list of models with `open_list`.
+    """
 
     answer: Callable[[Json], bytes] = words_answer
     models: tuple[str, ...] = ("fake",)
     metrics: Callable[[int], str] = lambda _: ""
     refuse: Callable[[Json], bool] = lambda _: False
     together: int = 1
+    key: str | None = None
+    open_list: bool = False
     bodies: list[Json] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
@@ -54,6 +59,9 @@ class FakeOpenAI:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
+            return
+        if not self._lets_in(scope):
+            await _send(send, 401, b'{"error": {"message": "who are you?"}}', [])
             return
         if scope["method"] == "GET":
             await _send(send, 200, *self._page(scope["path"]))
@@ -80,6 +88,11 @@ class FakeOpenAI:
             end.cancel()
         self.running -= 1
         await _send(send, 200, self.answer(body) + b"data: [DONE]\n\n", STREAM)
+
+    def _lets_in(self, scope: Scope) -> bool:
+        if self.key is None or (self.open_list and scope["method"] == "GET"):
+            return True
+        return (b"authorization", f"Bearer {self.key}".encode()) in scope["headers"]
 
     def _page(self, path: str) -> tuple[bytes, list[tuple[bytes, bytes]]]:
         if path == "/metrics":

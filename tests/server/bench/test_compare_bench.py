@@ -119,6 +119,17 @@ def test_each_server_may_have_its_own_model_key_and_fields(stack: ExitStack) -> 
     assert right.headers[0]["authorization"] == "Bearer k"
 
 
+def test_the_environment_holds_the_key_of_whoever_has_none(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    servers = two(stack, FakeOpenAI(key="mine"), FakeOpenAI(key="theirs"))
+    load = ("--loads=prefill", "--rounds=1")
+    assert compare(*servers, "--api-key=right=theirs", *load) == 2
+    assert "asks for a valid key: give it with --api-key" in capsys.readouterr().err
+    monkeypatch.setenv("OCTAVO_API_KEY", "mine")
+    assert compare(*servers, "--api-key=right=theirs", *load) == 0
+
+
 def test_the_seed_decides_the_prompts(stack: ExitStack) -> None:
     left, right = FakeOpenAI(), FakeOpenAI()
     one, other = two(stack, left, right)

@@ -141,6 +141,37 @@ def test_where_the_first_request_fails_nothing_is_measured(
     assert len(server.bodies) == 1
 
 
+def test_a_server_that_asks_for_a_key_is_told_with_the_flag(
+    stack: ExitStack, capsys: Capture
+) -> None:
+    url = stack.enter_context(in_thread(FakeOpenAI(key="right")))
+    assert bench(url, *PLAIN) == 2
+    assert capsys.readouterr().err == (
+        f"octavo: {url} asks for a valid key: give it with --api-key\n"
+    )
+
+
+def test_a_request_without_its_key_is_told_with_the_flag(stack: ExitStack, capsys: Capture) -> None:
+    url = stack.enter_context(in_thread(FakeOpenAI(key="right", open_list=True)))
+    assert bench(url, "--requests=1", "--api-key=wrong") == 1
+    assert "http 401: who are you? (give it with --api-key)" in capsys.readouterr().err
+
+
+def test_the_environment_may_hold_the_key(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = stack.enter_context(in_thread(FakeOpenAI(key="right")))
+    monkeypatch.setenv("OCTAVO_API_KEY", "right")
+    assert bench(url, *PLAIN) == 0
+    assert bench(url, *PLAIN, "--api-key=wrong") == 2
+
+
+def test_help_says_where_the_key_comes_from(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "serve", "--help"])
+    assert "OCTAVO_API_KEY" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

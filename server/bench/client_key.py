@@ -1,0 +1,12 @@
+"""The key that a bench sends."""
+
+import os
+
+from server.flag_reading import API_KEY_VARIABLE
+
+SHOWN_DEFAULT = f"the environment variable {API_KEY_VARIABLE}"
+
+
+def client_key(given: str | None) -> str | None:
+    """`given`, or else what the environment says, as for `octavo top`."""
+    return given or os.environ.get(API_KEY_VARIABLE) or None
