@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from server.bench.errors import RequestFailed
 
+MOST_TOKENS = 10**9  # of one request; a server that counts more is broken
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -25,26 +27,41 @@ class Chunk:
 def read_chunk(data: str) -> Chunk:
     """Raises RequestFailed: "error event" where the server reports one, "bad chunk" where it is none."""
     try:
+        return _chunk(_event(data), data)
+    except RecursionError as error:
+        raise _bad_chunk("nested too deep", data) from error
+
+
+def error_text(answer: object) -> str:
+    """What an error answer says. Raises RecursionError where that is nested too deep."""
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    message = error.get("message", error) if isinstance(error, dict) else error
+    return str(message)
+
+
+def _event(data: str) -> dict[str, object]:
+    try:
         event = json.loads(data)
     except ValueError as error:
-        raise RequestFailed("bad chunk", f"not JSON: {data[:80]!r}") from error
+        raise _bad_chunk("not JSON", data) from error
     if not isinstance(event, dict):
-        raise RequestFailed("bad chunk", f"no object: {data[:80]!r}")
+        raise _bad_chunk("no object", data)
+    return event
+
+
+def _chunk(event: dict[str, object], data: str) -> Chunk:
     if event.get("error"):
         raise RequestFailed("error event", error_text(event))
     choices = event.get("choices") or [{}]
     if not isinstance(choices, list) or not isinstance(choices[0], dict):
-        raise RequestFailed("bad chunk", f"no choices: {data[:80]!r}")
+        raise _bad_chunk("no choices", data)
     text = _text(choices[0])
     ended = choices[0].get("finish_reason") is not None
     return Chunk(text, bool(text) or ended, _usage(event.get("usage")))
 
 
-def error_text(answer: object) -> str:
-    """What an error answer says, on one line of at most 200 characters."""
-    error = answer.get("error", answer) if isinstance(answer, dict) else answer
-    message = error.get("message", error) if isinstance(error, dict) else error
-    return " ".join(str(message).split())[:200]
+def _bad_chunk(what: str, data: str) -> RequestFailed:
+    return RequestFailed("bad chunk", f"{what}: {data[:80]!r}")
 
 
 def _text(choice: dict[str, object]) -> str:
@@ -59,10 +76,17 @@ def _usage(usage: object) -> Usage | None:
         return None
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return Usage(
-        _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")), _count(cached)
-    )
+    counted = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
+    prompt, output, cached = (_count(value) for value in counted)
+    if prompt < cached:
+        raise _bad_chunk("more cached tokens than prompt tokens", str(usage))
+    return Usage(prompt, output, cached)
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    """0 where the server does not say."""
+    if value is None:
+        return 0
+    if type(value) is not int or not 0 <= value <= MOST_TOKENS:
+        raise _bad_chunk("no count of tokens", str(value))
+    return value

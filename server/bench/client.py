@@ -17,6 +17,8 @@ Clock = Callable[[], float]
 
 DONE = "[DONE]"
 CONNECT_SECONDS = 10.0
+UNAUTHORIZED = 401
+KEY_HINT = "give it with --api-key"
 
 
 def open_client(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
@@ -36,12 +38,23 @@ async def find_model(
     answer = await _models(client, Target(url, "", api_key))
     if model is not None:
         return model
+    if answer.status_code == UNAUTHORIZED:
+        raise BenchError(f"{url} asks for a valid key: {KEY_HINT}")
     if not answer.is_success:
         raise BenchError(f"{url}/v1/models answers {answer.status_code}")
     try:
-        return str(answer.json()["data"][0]["id"])
-    except (ValueError, LookupError, TypeError) as error:
+        return _first_id(answer)
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise BenchError(f"{url}/v1/models lists no model; name one with --model") from error
+
+
+def _first_id(answer: httpx2.Response) -> str:
+    """Raises ValueError where the name cannot be sent, LookupError or TypeError where there is none."""
+    name = answer.json()["data"][0]["id"]
+    if not isinstance(name, str) or not name:
+        raise ValueError("no name")
+    name.encode()
+    return name
 
 
 async def _models(client: httpx2.AsyncClient, target: Target) -> httpx2.Response:
@@ -84,6 +97,8 @@ class Prober:
             failure = RequestFailed("timeout", f"no whole answer in {self.timeout:g} seconds")
         except RequestFailed as error:
             failure = error
+        if failure is None and not answer.arrivals:
+            failure = RequestFailed("no text", "the stream ended without any")
         return Measured(started, self.clock(), tuple(answer.arrivals), answer.usage, failure)
 
     async def stream(self, target: Target, request: PlannedRequest) -> AsyncGenerator[Chunk]:
@@ -118,8 +133,10 @@ async def _check_status(response: httpx2.Response) -> None:
     await response.aread()
     try:
         detail = error_text(response.json())
-    except ValueError:
-        detail = error_text(response.text)
+    except (ValueError, RecursionError):
+        detail = response.text
+    if response.status_code == UNAUTHORIZED:
+        detail = f"{detail} ({KEY_HINT})"
     raise RequestFailed(f"http {response.status_code}", detail)
 
 

@@ -94,7 +94,11 @@ async def test_the_end_of_an_answer_is_no_token_unless_it_is_all_there_is() -> N
     end = event({"choices": [{"text": "", "finish_reason": "length"}]})
     assert (await measured(1.0, text_event("a"), 1.0, end, DONE)).gaps == ()
     assert (await measured(1.0, end, 1.0, DONE)).ttft == 1.0
-    assert (await measured(3.0, DONE)).ttft == 3.0
+
+
+async def test_a_stream_without_text_and_without_an_end_is_a_failure() -> None:
+    assert str((await measured(DONE)).failure) == "no text: the stream ended without any"
+    assert kind(await measured(usage_event(9, 3), DONE)) == "no text"
 
 
 async def test_a_chats_first_chunk_without_text_is_no_token() -> None:
@@ -116,16 +120,35 @@ async def test_a_chats_first_chunk_without_text_is_no_token() -> None:
         ((b"data: {oops\n\n",), "bad chunk: not JSON: '{oops'"),
         ((b"data: 5\n\n",), "bad chunk: no object: '5'"),
         ((b'data: {"choices": [1]}\n\n',), "bad chunk: no choices: '{\"choices\": [1]}'"),
+        ((b"data: [[[[" + b"[" * 200_000 + b"\n\n",), f"bad chunk: nested too deep: {'[' * 80!r}"),
+        ((event({"error": {"message": "\ud800\x1b[2J"}}),), r"error event: \ud800\x1b[2J"),
     ],
 )
 async def test_a_failure_is_told_by_its_kind(parts: tuple[Part, ...], expected: str) -> None:
     assert str((await measured(*parts)).failure) == expected
 
 
+@pytest.mark.parametrize("count", [-5, True, 0.5, "9", [9], 10**400])
+async def test_what_cannot_count_tokens_is_a_bad_chunk(count: object) -> None:
+    for field in ("prompt_tokens", "completion_tokens"):
+        result = await measured(text_event("a"), event({"usage": {field: count}}), DONE)
+        assert str(result.failure).startswith("bad chunk: no count of tokens: ")
+
+
+async def test_more_cached_tokens_than_prompt_tokens_are_a_bad_chunk() -> None:
+    assert kind(await measured(text_event("a"), usage_event(4, 1, cached=5), DONE)) == "bad chunk"
+
+
+async def test_counts_that_a_server_leaves_out_are_0() -> None:
+    result = await measured(text_event("a"), event({"usage": {"prompt_tokens": None}}), DONE)
+    assert result.usage == Usage(0, 0, 0)
+
+
 async def test_a_refusal_is_told_by_its_status_and_message() -> None:
     body = json.dumps({"error": {"message": "queue is full"}}).encode()
     assert str((await measured(body, status=503)).failure) == "http 503: queue is full"
     assert str((await measured(b"<h1>no</h1>", status=502)).failure) == "http 502: <h1>no</h1>"
+    assert str((await measured(b"[" * 200_000, status=500)).failure) == f"http 500: {'[' * 200}"
 
 
 async def test_an_answer_that_is_no_stream_is_a_failure() -> None:
@@ -164,13 +187,17 @@ async def test_a_connection_that_breaks_within_a_stream_is_a_cut() -> None:
     [
         (200, {"data": []}, "lists no model"),
         (200, "text", "lists no model"),
-        (401, {}, "answers 401"),
+        (200, {"data": [{"id": "\ud800"}]}, "lists no model"),
+        (200, {"data": [{"id": 5}]}, "lists no model"),
+        (401, {}, "asks for a valid key: give it with --api-key"),
+        (503, {}, "answers 503"),
     ],
 )
 async def test_a_server_without_models_says_what_is_wrong(
     status: int, body: object, message: str
 ) -> None:
-    transport = httpx2.MockTransport(lambda _: httpx2.Response(status, json=body))
+    content = json.dumps(body)
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(status, text=content))
     async with open_client(transport) as client:
         with pytest.raises(BenchError, match=message):
             await find_model(client, "http://server", None)
