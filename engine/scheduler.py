@@ -90,7 +90,8 @@ class Scheduler:
 
     def asks(self) -> tuple[Ask, ...]:
         """The drafts that are worth their cost in the next step."""
-        return self.speculation.asks(self._running, self._config.max_num_batched_tokens)
+        budget = self._config.max_num_batched_tokens
+        return self.speculation.asks(self._running, budget, self.pool)
 
     def live(self) -> frozenset[SequenceId]:
         """Every sequence that has begun to generate and not ended."""

@@ -118,6 +118,16 @@ class Sequence:
         tokens = self.request.sampling.max_tokens - self.num_generated_tokens
         return min(tokens, max_model_len - len(self.token_ids)) - 1
 
+    def drafts_that_fit(self, num_pages: int) -> int:
+        """The most drafts that `num_pages` pages hold beside those that the known tokens need."""
+        known = self.num_uncomputed_tokens
+        return self.table.tokens_that_fit(self.table.pages_needed(known) + num_pages) - known
+
+    def pages_for_drafts(self, num_drafts: int) -> int:
+        """The pages that so many drafts need beside those of the known tokens."""
+        known = self.num_uncomputed_tokens
+        return self.table.pages_needed(known + num_drafts) - self.table.pages_needed(known)
+
     def reserve_drafts(self, drafts: tuple[int, ...], num_pages: int) -> None:
         """Make room behind the open reservation for as many drafts as `num_pages` more pages hold."""
         assert self.reservation and not self.drafts

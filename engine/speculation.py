@@ -1,6 +1,6 @@
 """Which sequences are drafted for, how far ahead, and what came of it. Pure: no proposer in here."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 
 from engine.config import SpeculationConfig
@@ -26,22 +26,27 @@ class Speculation:
         self._silence = 0  # steps still to go without asks
         self._next_silence = 1
 
-    def asks(self, running: Collection[Sequence], budget: int) -> tuple[Ask, ...]:
-        """Drafts that are worth their cost in a step of at most `budget` tokens."""
+    def asks(self, running: Collection[Sequence], budget: int, pool: PagePool) -> tuple[Ask, ...]:
+        """Drafts that are worth their cost in a step of at most `budget` tokens.
+
+        No more than there are slots for in `pool` once all known tokens have theirs: a draft that
+        is computed and finds no room would cost its time and teach nothing.
+        """
         if self._silence:
             self._silence -= 1
             return ()
         asked = [sequence for sequence in running if sequence.may_be_drafted]
-        if not asked:
+        left = _pages_left(running, pool)
+        if not asked or left < 0:
             return ()
         lengths = draft_lengths(
             self._load(running, budget),
             [sequence.draft_record for sequence in asked],
-            [self._limit(sequence) for sequence in asked],
+            [self._limit(sequence, left) for sequence in asked],
         )
         return tuple(
             Ask(sequence.sequence_id, sequence.token_ids, length)
-            for sequence, length in zip(asked, lengths, strict=True)
+            for sequence, length in _placed(asked, lengths, left)
             if length
         )
 
@@ -50,8 +55,10 @@ class Speculation:
     ) -> None:
         """Let drafts take what is left of a step in which everybody else has what it needs.
 
-        Nobody is preempted and no cached page is evicted for a guess. A draft is stale, and dropped,
-        where its sequence has ended or gone on meanwhile.
+        Nobody is preempted for a guess. Cached pages are evicted as for known tokens: a text that
+        goes on to its max_tokens takes those pages anyway, and what is rewound is free and taken
+        before the next eviction. A draft is stale, and dropped, where its sequence has ended or
+        gone on meanwhile.
         """
         by_id = {draft.sequence_id: draft for draft in drafts}
         if not by_id:
@@ -61,7 +68,7 @@ class Speculation:
             draft = by_id.get(sequence.sequence_id)
             if draft and sequence.may_be_drafted and draft.num_known == len(sequence.token_ids):
                 room = min(left, sequence.draft_room(self._limits.max_model_len))
-                sequence.reserve_drafts(self._possible(draft)[:room], pool.num_free)
+                sequence.reserve_drafts(self._possible(draft)[:room], pool.num_available)
                 left -= len(sequence.drafts)
 
     def settle(self, sequence: Sequence, num_accepted: int) -> None:
@@ -84,10 +91,28 @@ class Speculation:
         needed = min(sum(sequence.num_uncomputed_tokens for sequence in running), budget)
         return Load(needed, budget - needed, self.cost.base)
 
-    def _limit(self, sequence: Sequence) -> int:
-        return min(self._max_draft_tokens, sequence.draft_room(self._limits.max_model_len))
+    def _limit(self, sequence: Sequence, num_pages: int) -> int:
+        room = sequence.draft_room(self._limits.max_model_len)
+        return min(self._max_draft_tokens, room, sequence.drafts_that_fit(num_pages))
 
     def _possible(self, draft: Draft) -> tuple[int, ...]:
         """The drafted tokens up to the first that is none of the vocabulary."""
         size = self._limits.vocab_size
         return tuple(takewhile(lambda token_id: 0 <= token_id < size, draft.token_ids))
+
+
+def _pages_left(running: Iterable[Sequence], pool: PagePool) -> int:
+    """Pages that `allocate` can give once every known token has its slot; below 0 where the step
+    will preempt somebody."""
+    needed = sum(s.table.pages_needed(s.num_uncomputed_tokens) for s in running)
+    return pool.num_available - needed
+
+
+def _placed(
+    asked: Iterable[Sequence], lengths: Iterable[int], num_pages: int
+) -> Iterator[tuple[Sequence, int]]:
+    """Each sequence with its length, cut so that all together, the oldest first, fit `num_pages`."""
+    for sequence, length in zip(asked, lengths, strict=True):
+        placed = min(length, sequence.drafts_that_fit(num_pages))
+        num_pages -= sequence.pages_for_drafts(placed)
+        yield sequence, placed

@@ -10,6 +10,7 @@ import pytest
 
 from engine.config import SpeculationConfig
 from engine.engine_stats import EngineLimits
+from engine.page_pool import PagePool
 from engine.proposer import Draft
 from engine.request import Request
 from engine.speculation import LONGEST_SILENCE, Speculation
@@ -202,17 +203,6 @@ def test_where_no_page_is_free_nothing_is_drafted_into_one_and_nobody_is_preempt
     stepper.run()
 
 
-def test_drafts_evict_no_cached_page() -> None:
-    stepper = drafting(3 * B, 0, num_pages=6)
-    stepper.add(make_request("old", text(4 * B), 1))
-    stepper.run()
-    assert stepper.pool.num_cached == 4
-    stepper.add(make_request("a", text(B - 1, 1), 9))
-    stepper.step()
-    assert row_lengths(stepper.step()) == [1 + B]
-    assert stepper.pool.num_evictions == 0
-
-
 def test_whoever_is_preempted_goes_on_with_drafts() -> None:
     stepper = drafting(3, 2, num_pages=8, prefix_cache=False)
     for name in "abc":
@@ -283,10 +273,10 @@ def test_only_sequences_at_decode_are_asked_for() -> None:
     stepper.step()
     stepper.add(make_request("b", text(20, 1), 9))
     speculation = asking(stepper)
-    (ask,) = speculation.asks(stepper.scheduler.running, 64)
+    (ask,) = speculation.asks(stepper.scheduler.running, 64, stepper.pool)
     assert list(ask.token_ids[:4]) == text(4)
     assert request_ids(stepper.step()) == ["a", "b"]
-    asks = speculation.asks(stepper.scheduler.running, 10_000)
+    asks = speculation.asks(stepper.scheduler.running, 10_000, stepper.pool)
     assert {ask.sequence_id.arrival for ask in asks} <= {0}
 
 
@@ -295,8 +285,8 @@ def test_nobody_is_asked_for_in_a_step_that_is_full() -> None:
     for name in "ab":
         stepper.add(make_request(name, text(4, ord(name)), 9))
     stepper.step()
-    assert len(asking(stepper).asks(stepper.scheduler.running, 64)) == 2
-    assert asking(stepper).asks(stepper.scheduler.running, 2) == ()
+    assert len(asking(stepper).asks(stepper.scheduler.running, 64, stepper.pool)) == 2
+    assert asking(stepper).asks(stepper.scheduler.running, 2, stepper.pool) == ()
 
 
 def test_no_more_is_asked_for_than_the_text_has_room() -> None:
@@ -305,7 +295,7 @@ def test_no_more_is_asked_for_than_the_text_has_room() -> None:
     stepper.step()
     (sequence,) = stepper.scheduler.running
     sequence.draft_record.note(8, 8)
-    assert asking(stepper).asks([sequence], 64) == ()
+    assert asking(stepper).asks([sequence], 64, stepper.pool) == ()
 
 
 def test_a_proposer_that_fails_again_and_again_is_asked_ever_more_seldom() -> None:
@@ -315,7 +305,7 @@ def test_a_proposer_that_fails_again_and_again_is_asked_ever_more_seldom() -> No
     speculation = asking(stepper)
     rounds = 0
     for _ in range(5 * LONGEST_SILENCE):
-        if speculation.asks(stepper.scheduler.running, 64):
+        if speculation.asks(stepper.scheduler.running, 64, stepper.pool):
             rounds += 1
             speculation.proposer_failed()
     assert rounds <= 16
@@ -323,7 +313,7 @@ def test_a_proposer_that_fails_again_and_again_is_asked_ever_more_seldom() -> No
 
 
 def test_limits_are_told_to_a_speculation_without_configuration() -> None:
-    assert Speculation(None, EngineLimits(8, 8, 8)).asks([], 8) == ()
+    assert Speculation(None, EngineLimits(8, 8, 8)).asks([], 8, PagePool(1, 1)) == ()
 
 
 # --- random traffic ---
