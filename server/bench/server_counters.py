@@ -9,6 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from server.bench.target import Target
 
 COPIED_BYTES = "octavo_kv_copied_bytes_total"
+DRAFTED_TOKENS = "octavo_drafted_tokens_total"
+ACCEPTED_TOKENS = "octavo_accepted_tokens_total"
 RESIDENT_BYTES = "process_resident_memory_bytes"
 
 

@@ -1,7 +1,7 @@
 """What drafts are worth: texts that repeat their prompt, and texts with nothing to copy. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from statistics import median
 
 from server.bench.table import table
@@ -95,6 +95,18 @@ class Compared:
         return median(pair.ratio for pair in self.pairs)
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was measured. A server at `url` has its own way to draft; None is an engine of our own."""
+
+    url: str | None
+    model: str
+    speculative: str | None
+    max_draft_tokens: int | None
+    rounds: int
+    new_tokens: int
+
+
 def mean_ratio(compared: Sequence[Compared], *, repeats_prompt: bool) -> float:
     """The mean over all passages of a kind."""
     ratios = [one.ratio for one in compared if one.passage.repeats_prompt is repeats_prompt]
@@ -109,6 +121,21 @@ def as_table(compared: Sequence[Compared]) -> str:
         for kind, words in ((True, "repeating its prompt"), (False, "nothing to copy"))
     )
     return f"{table(header, rows)}\n\n{means}"
+
+
+def as_object(settings: Settings, compared: Sequence[Compared]) -> Mapping[str, object]:
+    """As docs/bench-engine.md says."""
+    return {
+        "settings": asdict(settings),
+        "passages": [
+            {
+                **asdict(one.passage),
+                "ratio": one.ratio,
+                "pairs": [asdict(pair) for pair in one.pairs],
+            }
+            for one in compared
+        ],
+    }
 
 
 def _row(one: Compared) -> tuple[str, ...]:

@@ -5,23 +5,33 @@ import time
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from engine.build import build_engine
-from engine.config import SpeculationConfig
 from engine.device import select_device
 from engine.engine_loop import EngineLoop
 from engine.engine_stats import StepReport
 from engine.request import Request, SamplingParams
 from server.bench.client import Prober, find_model, open_client
+from server.bench.client_key import client_key
 from server.bench.errors import BenchError
 from server.bench.load import PlannedRequest
 from server.bench.output import write_json
-from server.bench.speculative import PASSAGES, Compared, Pair, Passage, Timed, as_table
+from server.bench.server_counters import DRAFTED_TOKENS, fetch_counters
+from server.bench.speculative import (
+    PASSAGES,
+    Compared,
+    Pair,
+    Passage,
+    Settings,
+    Timed,
+    as_object,
+    as_table,
+)
 from server.bench.target import Target
 from server.draft_model import with_draft_model
-from server.flag_reading import device_of, engine_config
+from server.flag_reading import NGRAM, device_of, engine_config
 from server.machine import this_machine
 from server.store.model_store import resolve_model
 from server.text.chat_template import render_chat
@@ -39,17 +49,17 @@ class Client(Protocol):
 
 def bench_speculative(flags: Namespace) -> int:
     """Prints the table. Raises ModelError, FlagError, BenchError."""
-    compared = asyncio.run(_compare_all(flags))
+    settings, compared = asyncio.run(_compare_all(flags))
     print(as_table(compared))
     if flags.json:
-        write_json(flags.json, [asdict(one) | {"ratio": one.ratio} for one in compared])
+        write_json(flags.json, as_object(settings, compared))
     return 0
 
 
-async def _compare_all(flags: Namespace) -> list[Compared]:
-    async with _server_client(flags) if flags.url else _engine_client(flags) as client:
-        await client.ask(PASSAGES[0], drafts=True)  # warm
-        return [await compare(client, passage, flags.rounds) for passage in PASSAGES]
+async def _compare_all(flags: Namespace) -> tuple[Settings, list[Compared]]:
+    opened = _server_client(flags) if flags.url else _engine_client(flags)
+    async with opened as (client, settings):
+        return settings, [await compare(client, passage, flags.rounds) for passage in PASSAGES]
 
 
 async def compare(client: Client, passage: Passage, rounds: int) -> Compared:
@@ -79,14 +89,30 @@ class ServerClient:
             raise BenchError(f"{passage.name}: {measured.failure}")
         return _timed(passage, measured.output_tokens, list(measured.arrivals))
 
+    async def warm_up(self) -> None:
+        """Copying answers until one had drafts. Raises BenchError where none had, or no server tells."""
+        for passage in (passage for passage in PASSAGES if passage.repeats_prompt):
+            before = await fetch_counters(self.prober.client, self.target)
+            await self.ask(passage, drafts=True)
+            added = (await fetch_counters(self.prober.client, self.target)).since(before)
+            drafted = added.total(DRAFTED_TOKENS)
+            if drafted is None:
+                raise BenchError(f"{self.target.url}/metrics does not tell {DRAFTED_TOKENS}")
+            if drafted:
+                return
+        raise BenchError(f"{self.target.url} drafts nothing: start it with --speculative")
+
 
 @asynccontextmanager
-async def _server_client(flags: Namespace) -> AsyncIterator[Client]:
+async def _server_client(flags: Namespace) -> AsyncIterator[tuple[Client, Settings]]:
+    key = client_key(flags.api_key)
     async with open_client() as http:
-        model = await find_model(http, flags.url, flags.api_key)
-        target = Target(flags.url, model, flags.api_key, chat=True)
+        model = await find_model(http, flags.url, key)
+        target = Target(flags.url, model, key, chat=True)
         prober = Prober(http, time.perf_counter, TIMEOUT)
-        yield ServerClient(prober, target, flags.new_tokens)
+        client = ServerClient(prober, target, flags.new_tokens)
+        await client.warm_up()
+        yield client, Settings(flags.url, model, None, None, flags.rounds, flags.new_tokens)
 
 
 class EngineClient:
@@ -124,18 +150,22 @@ class EngineClient:
 
 
 @asynccontextmanager
-async def _engine_client(flags: Namespace) -> AsyncIterator[Client]:
+async def _engine_client(flags: Namespace) -> AsyncIterator[tuple[Client, Settings]]:
     machine = this_machine()
     device = device_of(flags, machine)
     path = resolve_model(flags.model).path
     tokenizer = load_tokenizer(path)
-    config = engine_config(flags, device, machine)
-    speculation = config.speculation or SpeculationConfig(flags.max_draft_tokens)
-    config = with_draft_model(replace(config, speculation=speculation), tokenizer)
+    how = flags.speculative or NGRAM  # a bench of drafts drafts
+    drafting = Namespace(**vars(flags) | {"speculative": how})
+    config = with_draft_model(engine_config(drafting, device, machine), tokenizer)
+    assert config.speculation, "it drafts"
+    most = config.speculation.max_draft_tokens
     select_device(device, flags.threads)
     engine = await build_engine(path, config, _NoObserver())
     try:
-        yield EngineClient(engine, tokenizer, flags.new_tokens)
+        client = EngineClient(engine, tokenizer, flags.new_tokens)
+        await client.ask(PASSAGES[0], drafts=True)  # warm
+        yield client, Settings(None, flags.model, how, most, flags.rounds, flags.new_tokens)
     finally:
         await engine.stop(0)
 

@@ -10,7 +10,8 @@ from tests.support.live_server import LiveServer, live_server
 
 @pytest.fixture(scope="session")
 def octavo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """A tiny Octavo that takes long prompts."""
+    """A tiny Octavo that takes long prompts and drafts."""
     model = tiny_llama(tmp_path_factory.mktemp("octavo") / "tiny", max_position_embeddings=8192)
-    with live_server(model, "--threads=1", "--kv-cache-memory=256MiB") as server:
+    flags = ("--threads=1", "--kv-cache-memory=256MiB", "--speculative=ngram")
+    with live_server(model, *flags) as server:
         yield server

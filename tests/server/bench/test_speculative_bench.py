@@ -10,36 +10,82 @@ from server.bench.speculative import PASSAGES, Compared, Pair, Timed, as_table, 
 from server.bench.speculative_run import compare
 from server.cli import main
 from tests.support.checkpoints import tiny_llama
+from tests.support.documented import undocumented
+from tests.support.fake_openai import FakeOpenAI
 from tests.support.live_server import LiveServer
+from tests.support.threaded_app import in_thread
 
 
-def bench(file: Path, *flags: str) -> list[dict[str, object]]:
-    few = ("--rounds=1", "--new-tokens=6", f"--json={file}")
-    assert main(["bench", "speculative", *few, *flags]) == 0
-    report: list[dict[str, object]] = json.loads(file.read_text(encoding="utf-8"))
-    return report
-
-
-def names(report: list[dict[str, object]]) -> list[object]:
-    return [dict(one["passage"])["name"] for one in report]  # type: ignore[call-overload]
+def bench(file: Path, *flags: str) -> dict[str, object]:
+    """What it wrote: the settings, and each passage once."""
+    assert main(["bench", "speculative", "--rounds=1", f"--json={file}", *flags]) == 0
+    report: dict[str, object] = json.loads(file.read_text(encoding="utf-8"))
+    assert undocumented(report, "bench-engine.md") == set()
+    passages = report["passages"]
+    assert isinstance(passages, list)
+    assert [one["name"] for one in passages] == [passage.name for passage in PASSAGES]
+    assert all(len(one["pairs"]) == 1 for one in passages)
+    settings = report["settings"]
+    assert isinstance(settings, dict)
+    return settings
 
 
 def test_an_engine_here_gives_every_answer_both_ways(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = tiny_llama(tmp_path / "tiny", max_position_embeddings=2048)
-    report = bench(
-        tmp_path / "report.json", f"--model={model}", "--device=cpu", "--kv-cache-memory=16MiB"
-    )
-    assert names(report) == [passage.name for passage in PASSAGES]
+    flags = (f"--model={model}", "--device=cpu", "--kv-cache-memory=16MiB", "--new-tokens=6")
+    assert bench(tmp_path / "report.json", *flags) == {
+        "url": None,
+        "model": str(model),
+        "speculative": "ngram",
+        "max_draft_tokens": 8,
+        "rounds": 1,
+        "new_tokens": 6,
+    }
     table = capsys.readouterr().out
     assert all(passage.name in table for passage in PASSAGES)
     assert "nothing to copy:" in table
 
 
 def test_a_server_gives_every_answer_both_ways(octavo: LiveServer, tmp_path: Path) -> None:
-    report = bench(tmp_path / "report.json", f"--url={octavo.url}")
-    assert names(report) == [passage.name for passage in PASSAGES]
+    settings = bench(tmp_path / "report.json", f"--url={octavo.url}", "--new-tokens=100")
+    assert (settings["url"], settings["model"]) == (octavo.url, octavo.model)
+    assert settings["speculative"] is settings["max_draft_tokens"] is None
+
+
+def drafted(count: int) -> str:
+    name = "octavo_drafted_tokens_total"
+    return f"# TYPE {name} counter\n{name} {count}\n"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "told"),
+    [
+        (drafted(7), "drafts nothing: start it with --speculative"),
+        ("", "/metrics does not tell octavo_drafted_tokens_total"),
+    ],
+)
+def test_a_server_without_drafts_is_not_measured(
+    capsys: pytest.CaptureFixture[str], metrics: str, told: str
+) -> None:
+    server = FakeOpenAI(metrics=lambda _: metrics)
+    with in_thread(server) as url:
+        assert main(["bench", "speculative", f"--url={url}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+    assert len(server.bodies) <= 3
+
+
+def test_the_environment_may_hold_the_servers_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeOpenAI(key="right", metrics=drafted)
+    with in_thread(server) as url:
+        assert main(["bench", "speculative", f"--url={url}"]) == 2
+        assert "--api-key" in capsys.readouterr().err
+        monkeypatch.setenv("OCTAVO_API_KEY", "right")
+        bench(tmp_path / "report.json", f"--url={url}", "--new-tokens=6")
 
 
 def pair(plain: float, drafted: float) -> Pair:
