@@ -7,14 +7,14 @@ from pathlib import Path
 from engine.config import SpeculationConfig
 from engine.device import DeviceReport
 from engine.engine_stats import EngineLimits, EngineStats
-from server.config import ServeConfig
+from server.config import ListenConfig, ServeConfig
 from server.flag_reading import NGRAM
 from server.store.model_store import ModelSource
 from server.version import version
 
 log = logging.getLogger(__name__)
 
-_SAMPLE_TOKENS = 2048  # of the request that the report counts in
+_SAMPLE_TOKENS = 2048  # of the request that the report counts in, where the model allows so many
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -27,31 +27,33 @@ def report_start(
 ) -> None:
     """One line on what computes, one on what fits, and one with every setting."""
     log.info(
-        "octavo %s: %s on the %s (%s, %s, %d threads, MLX %s)",
+        "octavo %s: %s on the %s (%s, %s, %s, MLX %s)",
         version(),
         source.path,
         device.device.value,
         device.name,
         device.instruction_level,
-        device.threads,
+        _counted(device.threads, "thread"),
         device.mlx_version,
     )
-    log.info(
-        "KV cache: at most %d pages of %d tokens, %d bytes each (%s): "
-        "%d requests of %d tokens fit; a request may have %d tokens",
-        stats.page_budget,
-        stats.page_size,
-        stats.bytes_per_page,
-        _shown_bytes(stats.page_budget * stats.bytes_per_page),
-        stats.page_budget // -(-_SAMPLE_TOKENS // stats.page_size),
-        _SAMPLE_TOKENS,
-        limits.max_model_len,
-    )
+    log.info("KV cache: %s", _room(limits, stats))
     in_force = {"threads": device.threads, "max_model_len": limits.max_model_len}
     settings = (settings_of(config) | in_force).items()
     log.info("settings: %s", " ".join(f"{name}={value}" for name, value in settings))
     if not config.http.api_keys and _is_public(config):
         log.warning("anyone who reaches %s can use this server: no --api-key", config.listen.host)
+
+
+def _room(limits: EngineLimits, stats: EngineStats) -> str:
+    tokens = min(_SAMPLE_TOKENS, limits.max_model_len)
+    requests = stats.page_budget // -(-tokens // stats.page_size)
+    return (
+        f"at most {_counted(stats.page_budget, 'page')} of {_counted(stats.page_size, 'token')}, "
+        f"{stats.bytes_per_page} bytes each ({_shown_bytes(stats.page_budget * stats.bytes_per_page)}): "
+        f"{_counted(requests, 'request')} of {_counted(tokens, 'token')} "
+        f"{'fits' if requests == 1 else 'fit'}; "
+        f"a request may have {_counted(limits.max_model_len, 'token')}"
+    )
 
 
 def settings_of(config: ServeConfig) -> dict[str, object]:
@@ -65,9 +67,7 @@ def settings_of(config: ServeConfig) -> dict[str, object]:
         "threads": config.threads,
         **engine,
         **_drafting(config.engine.speculation),
-        "host": config.listen.host,
-        "port": config.listen.port,
-        "unix_socket": config.listen.unix_socket,
+        **_address(config.listen),
         "tls": config.listen.tls is not None,
         **http,
         "api_keys": len(keys),
@@ -85,6 +85,12 @@ def _drafting(speculation: SpeculationConfig | None) -> dict[str, object]:
     return {"speculative": how, "max_draft_tokens": speculation.max_draft_tokens}
 
 
+def _address(listen: ListenConfig) -> dict[str, object]:
+    if listen.unix_socket is not None:
+        return {"unix_socket": listen.unix_socket}
+    return {"host": listen.host, "port": listen.port}
+
+
 def _plain(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
@@ -95,6 +101,10 @@ def _plain(value: object) -> object:
 
 def _is_public(config: ServeConfig) -> bool:
     return config.listen.unix_socket is None and config.listen.host not in _LOOPBACK
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _shown_bytes(count: int) -> str:
