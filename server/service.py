@@ -85,8 +85,7 @@ class Service:
         async with app.router.lifespan_context(app):
             self._front.serve_with(app)
             loaded.report()
-            name = self._config.http.served_model_name
-            print(f"Octavo serves {name} on {self._listener.url}", flush=True)
+            print(_greeting(self._config, self._listener), flush=True)
             if await self._stop.comes_before(asyncio.ensure_future(engine.wait_ended())):
                 await self._drain(app, engine)
                 return 0
@@ -105,6 +104,13 @@ class Service:
         await engine.stop(0)
         await _at_most(_LAST_WORDS, active.wait_idle())
         log.info("stopped")
+
+
+def _greeting(config: ServeConfig, listener: Listener) -> str:
+    told = f"Octavo serves {config.http.served_model_name} on {listener.url}"
+    if not config.http.dashboard or listener.unix_socket is not None:
+        return told
+    return f"{told} (live view: {listener.url}/dashboard)"
 
 
 class _HttpServer(uvicorn.Server):

@@ -79,7 +79,7 @@ def _operation(operation: Operation) -> Json:
     if operation.body is not None:
         content = _content(operation.body, operation.body_examples)
         told["requestBody"] = {"required": True, "content": {"application/json": content}}
-    told["responses"] = {"200": _answer(operation), **_refusals(operation)}
+    told["responses"] = {**_good_answer(operation), **_refusals(operation)}
     return told
 
 
@@ -91,6 +91,18 @@ def _path_parameter(name: str, example: str) -> Json:
         "schema": {"type": "string", "minLength": 1},
         "example": example,
     }
+
+
+def _good_answer(operation: Operation) -> Json:
+    if operation.redirects_to is None:
+        return {"200": _answer(operation)}
+    location = {
+        "description": "Where to look instead.",
+        "schema": {"type": "string"},
+        "example": operation.redirects_to,
+    }
+    headers = {**REQUEST_ID, "Location": location}
+    return {"307": {"description": "It is elsewhere.", "headers": headers, "content": {}}}
 
 
 def _answer(operation: Operation) -> Json:

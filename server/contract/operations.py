@@ -25,7 +25,10 @@ Examples = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one path. `answer` is the schema of its 200; None where that is text."""
+    """One method of one path. `answer` is the schema of its 200; None where that is text.
+
+    With `redirects_to` the answer is a 307 instead.
+    """
 
     method: str
     path: str
@@ -41,6 +44,7 @@ class Operation:
     text_media: str | None = None  # of a text answer
     path_parameter: str | None = None
     path_example: str = "smollm2"
+    redirects_to: str | None = None
     refusals: tuple[str, ...] = ()  # keys of REFUSALS
     needs_key: bool = True
 
@@ -266,6 +270,19 @@ OPERATIONS: tuple[Operation, ...] = (
         {"pages": examples.PAGES},
         text_media="application/json",
         refusals=(*_GUARDED, "NoSuchPath"),
+    ),
+    Operation(
+        "get",
+        "/",
+        "findDashboard",
+        "The way to the live view",
+        "For whoever opens the server's address in a browser. Not where the server was started with "
+        "--no-dashboard.",
+        None,
+        {},
+        redirects_to="/dashboard",
+        refusals=("NoSuchPath",),
+        needs_key=False,
     ),
     Operation(
         "get",

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.live_server import PATIENCE, LiveServer, live_server
+from tests.support.live_server import PATIENCE, STARTED, LiveServer, live_server
 from tests.support.processes import piped, started
 from tests.support.tiny_gguf import tiny_gguf
 from tests.support.tls_files import CERTIFICATE, KEY
@@ -47,7 +47,7 @@ def extreme(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
         *("--kv-dtype", "float16", "--page-size", "4", "--no-prefix-cache"),
         *("--max-num-seqs", "2", "--max-num-batched-tokens", "4", "--host", "localhost"),
         *("--api-key", "first", "--api-key-file", str(keys), "--cors-origin", "https://a.example"),
-        *("--max-body-size", "2KiB", "--grace", "1", "--debug-endpoints"),
+        *("--max-body-size", "2KiB", "--grace", "1", "--debug-endpoints", "--no-dashboard"),
         *("--log-format", "json", "--log-prompts"),
     )
     with live_server(model, *flags) as server:
@@ -76,8 +76,18 @@ def test_the_start_tells_what_fits(plain: LiveServer) -> None:
     assert "choices" in text, text
     pages = int(plain.metrics()["octavo_pages free"] + plain.metrics()["octavo_pages used"])
     assert "pages of 16 tokens" in plain.log
-    assert "requests of 2048 tokens fit" in plain.log
+    assert re.search(r"\d+ requests of (\d+) tokens fit; a request may have \1 tokens", plain.log)
     assert pages > 0
+
+
+def test_the_first_line_tells_where_the_live_view_is(
+    plain: LiveServer, extreme: LiveServer
+) -> None:
+    served = f"Octavo serves tiny on {plain.url}"
+    assert plain.greeting == f"{served} (live view: {plain.url}/dashboard)"
+    assert extreme.greeting == f"Octavo serves other on {extreme.url}"
+    found = httpx.get(plain.url, follow_redirects=True, timeout=PATIENCE)
+    assert (found.status_code, found.url.path) == (200, "/dashboard")
 
 
 def test_the_start_tells_every_setting(plain: LiveServer) -> None:
@@ -202,7 +212,7 @@ def test_log_lines_are_json_and_hold_the_prompt_where_asked_for(
 
 
 def test_threads_are_as_many_as_the_flag_says(extreme: LiveServer) -> None:
-    assert "1 threads" in extreme.log
+    assert "1 thread," in extreme.log
 
 
 def test_a_quiet_log_has_no_line_for_a_request(model: Path) -> None:
@@ -321,7 +331,9 @@ def test_a_signal_while_the_model_loads_ends_the_process(
 def test_a_second_signal_ends_the_process_at_once(model: Path) -> None:
     """Case F08."""
     with started([*SERVE, "--model", str(model), "--port", "0"]) as process:
-        url = piped(process.stdout).readline().split()[-1]
+        found = STARTED.match(piped(process.stdout).readline())
+        assert found
+        url = found[2]
         body = {
             "model": "tiny",
             "prompt": "a",

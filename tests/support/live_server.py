@@ -19,7 +19,8 @@ STARTED = re.compile(r"Octavo serves (\S+) on (\S+)")
 
 
 class LiveServer:
-    """A running server; `log` is what it has written to stderr so far."""
+    """A running server. `greeting` is the line that it prints once it serves, `log` what it has
+    written to stderr so far."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -27,7 +28,8 @@ class LiveServer:
         self._grown = threading.Condition()
         self._reader = threading.Thread(target=self._read, args=(piped(process.stderr),))
         self._reader.start()
-        self.model, self.url = self._wait_until_started()
+        found = self._wait_until_started()
+        self.greeting, self.model, self.url = found.string.rstrip(), found[1], found[2]
 
     @property
     def log(self) -> str:
@@ -71,11 +73,11 @@ class LiveServer:
                 self._log.append(line)
                 self._grown.notify_all()
 
-    def _wait_until_started(self) -> tuple[str, str]:
+    def _wait_until_started(self) -> re.Match[str]:
         assert self.process.stdout
         for line in self.process.stdout:
             if found := STARTED.match(line):
-                return found[1], found[2]
+                return found
         self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
         raise AssertionError(f"the server did not start:\n{self.log}")

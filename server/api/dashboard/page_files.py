@@ -23,7 +23,7 @@ HEADERS: Mapping[str, str] = {
 }
 _FOLDER = files("server.api.dashboard") / "page"
 NAMES = frozenset(item.name for item in _FOLDER.iterdir()) - {INDEX}
-PATHS = frozenset({"/dashboard", *(f"/dashboard/{name}" for name in NAMES)})
+PATHS = frozenset({"/", "/dashboard", *(f"/dashboard/{name}" for name in NAMES)})
 
 
 def page_file(name: str) -> Response:

@@ -1,8 +1,8 @@
-"""GET /dashboard, its files, and the stream of snapshots that it shows."""
+"""GET /dashboard, the way there, its files, and the stream of snapshots that it shows."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from server.api.app_context import context_of
 from server.api.dashboard.page_files import INDEX, NAMES, page_file
@@ -10,6 +10,12 @@ from server.api.dashboard.snapshot_stream import SnapshotStream
 from server.errors import NoSuchRoute
 
 router = APIRouter()
+
+
+@router.get("/")
+async def show_way() -> Response:
+    """The address that the server prints when it starts, opened in a browser."""
+    return RedirectResponse("/dashboard")
 
 
 @router.get("/dashboard")

@@ -61,6 +61,23 @@ async def test_every_file_is_served_without_a_key_under_a_strict_policy(
     assert answer.headers["content-type"].startswith(kind)
 
 
+@pytest.mark.parametrize("keys", [(), ("secret",)])
+async def test_the_servers_address_leads_to_the_page(
+    tokenizer: Tokenizer, keys: tuple[str, ...]
+) -> None:
+    async with in_memory(make_app(tokenizer, config=ServerConfig(MODEL, api_keys=keys))) as client:
+        answer = await client.get("/")
+    assert (answer.status_code, answer.headers["location"]) == (307, "/dashboard")
+
+
+async def test_without_a_page_there_is_no_way_to_it(tokenizer: Tokenizer) -> None:
+    async with in_memory(
+        make_app(tokenizer, config=ServerConfig(MODEL, dashboard=False))
+    ) as client:
+        answer = await client.get("/")
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "unknown_url")
+
+
 @pytest.mark.parametrize(
     "file", ["index.html", "feed.py", "..%2Ffeed.py", "%2e%2e%2ffeed.py", "page", "x" * 1000]
 )
