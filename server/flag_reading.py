@@ -68,9 +68,11 @@ def engine_config(flags: Namespace, device: Device, machine: Machine) -> EngineC
 
 def _speculation(flags: Namespace) -> SpeculationConfig | None:
     if flags.speculative is None:
+        if flags.max_draft_tokens is not None:
+            raise FlagError("argument --max-draft-tokens: needs --speculative")
         return None
     draft_model = None if flags.speculative.lower() == NGRAM else flags.speculative
-    return SpeculationConfig(flags.max_draft_tokens, draft_model)
+    return SpeculationConfig(flags.max_draft_tokens or 8, draft_model)
 
 
 def _listen(flags: Namespace) -> ListenConfig:
@@ -118,6 +120,17 @@ def _api_keys(flags: Namespace, environment: Mapping[str, str]) -> tuple[str, ..
         for key in keys:
             _check_key(source, key)
     return tuple(dict.fromkeys(key for keys in sources.values() for key in keys))
+
+
+def key_to_send(given: str | None, environment: Mapping[str, str]) -> str | None:
+    """The key that a client sends: `given`, or else the environment's. Raises FlagError."""
+    if given:
+        _check_key("--api-key", given)
+        return given
+    key = environment.get(API_KEY_VARIABLE) or None
+    if key:
+        _check_key(API_KEY_VARIABLE, key)
+    return key
 
 
 def _keys_in(path: Path) -> list[str]:

@@ -298,7 +298,7 @@ SPECULATION = FlagGroup(
             "accepted or the batch is large",
             whole(1, 64),
             "N",
-            default="8",
+            shown_default="8",
         ),
     ),
 )

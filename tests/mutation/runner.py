@@ -70,6 +70,7 @@ class MutationRun:
             running[_start(mutant, _chosen(session.items, mutant))] = mutant
         while running:
             self._reap(running)
+        gc.unfreeze()  # plugins that end now ask the collector who refers to what
         return True
 
     def _reap(self, running: dict[int, Mutant]) -> None:

@@ -112,6 +112,7 @@ def test_a_gpu_has_defaults_of_its_own() -> None:
         (["--max-num-seqs", "512"], "--max-num-batched-tokens: 512 must be above --max-num-seqs"),
         (["--tls-cert", str(CERTIFICATE)], "--tls-cert: needs --tls-key"),
         (["--tls-key", str(KEY)], "--tls-key: needs --tls-cert"),
+        (["--max-draft-tokens", "4"], "--max-draft-tokens: needs --speculative"),
         (["--api-key", "two words"], "--api-key: a key must be printable ASCII"),
         (["--api-key", "schlüssel"], "--api-key: a key must be printable ASCII"),
     ],
