@@ -149,8 +149,15 @@ def test_every_alert_fires_when_it_should_and_only_then(tmp_path: Path) -> None:
     assert {step["alertname"] for step in steps if not step["exp_alerts"]} == set(ALERTS)
 
 
-def test_the_dashboard_reads_the_data_source_that_is_provisioned() -> None:
+def test_the_dashboard_reads_whichever_prometheus_is_chosen_at_its_head() -> None:
     file = GRAFANA / "provisioning/datasources/prometheus.yaml"
     (source,) = yaml.safe_load(file.read_text(encoding="utf-8"))["datasources"]
-    assert {panel["datasource"]["uid"] for panel in panels()} == {source["uid"]}  # type: ignore[index]
+    choice, *others = json.loads(DASHBOARD.read_text(encoding="utf-8"))["templating"]["list"]
+    assert (choice["type"], choice["query"]) == ("datasource", source["type"])
+    chosen = {"type": source["type"], "uid": f"${{{choice['name']}}}"}
+    assert all(part["datasource"] == chosen for part in [*others, *panels()])
+    assert others
+
+
+def test_every_panel_has_a_number_of_its_own() -> None:
     assert len({panel["id"] for panel in panels()}) == len(panels())

@@ -68,6 +68,12 @@ def test_systemd_waits_longer_than_the_server_drains() -> None:
     assert int(directive("TimeoutStopSec")) > config_of().grace_seconds
 
 
+def test_the_files_that_the_unit_says_to_install_lie_there() -> None:
+    named = re.findall(r"^#   install .*?(\S+) /etc/", UNIT.read_text("utf-8"), re.MULTILINE)
+    assert len(named) == 2
+    assert all((DEPLOY.parent / name).is_file() for name in named)
+
+
 def test_the_flags_of_the_example_are_flags() -> None:
     text = (DEPLOY / "systemd/environment.example").read_text(encoding="utf-8")
     (flags,) = re.findall(r'^OCTAVO_FLAGS="(.*)"$', text, re.MULTILINE)
