@@ -89,6 +89,18 @@ def test_no_more_is_asked_for_than_there_are_pages(page_size: int) -> None:
     assert lengths == ({0: 3} if page_size == 1 else {1: 3})
 
 
+def test_a_text_without_a_slot_takes_none_of_the_budget() -> None:
+    stepper = Stepper(2, 16, prefix_cache=False)
+    for name, length in (("a", 15), ("b", 12)):
+        stepper.add(make_request(name, text(length, ord(name)), 9))
+    stepper.step()
+    sure, likely = stepper.scheduler.running
+    sure.draft_record.note(8, 8)
+    likely.draft_record.note(4, 4)
+    (ask,) = asking(stepper, 4).asks([sure, likely], 2 + 3, stepper.pool)
+    assert (ask.sequence_id, ask.num_tokens) == (likely.sequence_id, 3)
+
+
 class Asked:
     """A `drafter` that drafts as many tokens as it is asked for; mutable: the asks of the step."""
 
