@@ -1,11 +1,13 @@
 """How `octavo bench compare` shows what it measured: a table, and an object for JSON. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
 from server.bench.compare_run import Contestant
 from server.bench.comparison import Comparison, Spread
+from server.bench.draft_note import draft_notes
 from server.bench.outcome import Outcome
 from server.bench.table import table
 
@@ -20,7 +22,22 @@ def as_table(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome]) -> 
         for o in outcomes
         for kind, count in o.failures.items()
     ]
-    return "\n".join([table(header, rows), *(["", "Failed:", *failures] if failures else [])])
+    drafts = draft_notes(_added(outcomes))
+    return "\n".join(
+        [
+            table(header, rows),
+            *(["", *drafts] if drafts else []),
+            *(["", "Failed:", *failures] if failures else []),
+        ]
+    )
+
+
+def _added(outcomes: Sequence[Outcome]) -> list[tuple[str, Mapping[str, float]]]:
+    """For each load and server what its counters grew by in all rounds."""
+    sums: dict[str, Counter[str]] = {}
+    for o in outcomes:
+        sums.setdefault(f"{o.load}, {o.server}", Counter()).update(o.counters)
+    return [*sums.items()]
 
 
 def as_object(

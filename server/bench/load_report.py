@@ -55,6 +55,7 @@ class LoadReport:
     between_tokens: Distribution | None
     seconds_per_token: Distribution | None
     whole_request: Distribution | None
+    counters: Mapping[str, float]  # of an Octavo: what was added
 
     @property
     def num_failed(self) -> int:
@@ -94,4 +95,5 @@ def report_of(run: LoadRun) -> LoadReport:
         between_tokens=distribution([gap for request in done for gap in request.gaps]),
         seconds_per_token=distribution([pace for pace in paces if pace is not None]),
         whole_request=distribution([request.seconds for request in done]),
+        counters=run.counters,
     )

@@ -1,8 +1,8 @@
 """A load against one server: who sends when."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from server.bench.client import Prober
 from server.bench.load import (
@@ -30,6 +30,7 @@ class LoadRun:
 
     pace: Pace
     requests: tuple[Measured, ...]
+    counters: Mapping[str, float] = field(default_factory=dict)  # of an Octavo: what was added
 
     @property
     def seconds(self) -> float:
@@ -51,7 +52,7 @@ async def run_load(
 
 async def warm_up(prober: Prober, target: Target, load: Load, count: int) -> None:
     """`count` requests one after the other that nobody counts. Raises RequestFailed."""
-    for request in plan_requests(load)[:count]:
+    for request in plan_requests(replace(load, num_requests=count)):
         measured = await prober.measure(target, request)
         if measured.failure:
             raise measured.failure

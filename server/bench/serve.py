@@ -18,11 +18,13 @@ from server.bench.plot import check_plotting
 from server.bench.seed import chosen_seed
 from server.bench.serve_plot import plot_serve
 from server.bench.serve_text import as_object, as_table
+from server.bench.server_counters import fetch_counters
 from server.bench.span import Span
 from server.bench.target import Target
 from server.flag_reading import FlagError
 
 DEFAULT_PROMPT = Span(128, 128)
+MOST_TOKENS = 100_000_000  # of a load's prompts: all of them are made before the first is sent
 OTHER_SEEDS = 1_000_000  # what is sent before a load has nothing in common with it
 
 
@@ -31,6 +33,7 @@ def bench_serve(flags: Namespace) -> int:
     paces = _paces(flags)
     if flags.prompt_tokens and flags.prompt_words:
         raise FlagError("argument --prompt-words: cannot be used with --prompt-tokens")
+    _check_size(flags)
     check_plotting(flags.plot)
     target, load, runs = asyncio.run(_measure(flags, paces))
     reports = [report_of(run) for run in runs]
@@ -41,6 +44,16 @@ def bench_serve(flags: Namespace) -> int:
     if flags.plot:
         plot_serve(f"{target.model} at {target.url}", runs, flags.plot)
     return 1 if any(report.num_failed for report in reports) else 0
+
+
+def _check_size(flags: Namespace) -> None:
+    longest = (flags.prompt_words or flags.prompt_tokens or DEFAULT_PROMPT).high
+    for flag, count in (("--requests", flags.requests), ("--warm-up", flags.warm_up)):
+        if count * longest > MOST_TOKENS:
+            raise FlagError(
+                f"argument {flag}: {count:,} prompts of {longest:,} are more than {MOST_TOKENS:,} "
+                "tokens or words in all"
+            )
 
 
 def _paces(flags: Namespace) -> tuple[Pace, ...]:
@@ -94,4 +107,7 @@ def _apart(load: Load) -> Load:
 
 async def _point(prober: Prober, target: Target, load: Load, pace: Pace) -> LoadRun:
     with tqdm(total=load.num_requests, desc=str(pace), unit=" requests", disable=None) as bar:
-        return await run_load(prober, target, load, pace, bar.update)
+        before = await fetch_counters(prober.client, target)
+        run = await run_load(prober, target, load, pace, bar.update)
+        added = (await fetch_counters(prober.client, target)).since(before)
+        return replace(run, counters=added.counts)

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from server.bench.draft_note import draft_notes
 from server.bench.load import Load, Rate
 from server.bench.load_report import Distribution, LoadReport, report_of
 from server.bench.load_run import LoadRun
+from server.bench.server_counters import DRAFTED_TOKENS, ServerCounters
 from server.bench.table import table
 from server.bench.target import Target
 
@@ -62,7 +64,9 @@ def _notes(reports: Sequence[LoadReport]) -> list[str]:
         for report in reports
         if report.num_failed
     ]
-    return ["", *dict.fromkeys(lengths), *failures] if lengths or failures else []
+    drafts = draft_notes((str(report.pace), report.counters) for report in reports)
+    notes = [*dict.fromkeys(lengths), *drafts, *failures]
+    return ["", *notes] if notes else []
 
 
 def _lengths(report: LoadReport) -> str:
@@ -77,7 +81,14 @@ def _lengths(report: LoadReport) -> str:
     share = (
         f", {report.output_tokens / report.chunks_of_text:.2f} tokens in a chunk" if grouped else ""
     )
-    return f"{report.pace}: {prompt}{cached} and {new}{share}"
+    return f"{report.pace}: {prompt}{cached} and {new}{share}{_each_token(report)}"
+
+
+def _each_token(report: LoadReport) -> str:
+    """The time of a token, where drafts let several come at once and none between most of them."""
+    if not ServerCounters(report.counters).total(DRAFTED_TOKENS) or not report.seconds_per_token:
+        return ""
+    return f"; {report.seconds_per_token.p50 * 1000:.1f} ms for each token after the first (p50)"
 
 
 def _point(run: LoadRun) -> Mapping[str, object]:

@@ -1,5 +1,7 @@
 """Medians, ratios and spread of hand-made outcomes."""
 
+from dataclasses import replace
+
 import pytest
 
 from server.bench.chunk import Usage
@@ -91,6 +93,16 @@ def test_the_table_has_a_line_for_each_server_and_each_failure() -> None:
     assert lines[1].split()[-5:] == ["old", "15.00", "10.00..20.00", "1.000", "1.000..1.000"]
     assert lines[2].split() == ["new", "15.00", "15.00..15.00", "1.500", "1.500..1.500"]
     assert lines[-1] == "round 2, clients-8, new: 2 x http 503; the first: http 503: full"
+
+
+def test_drafts_are_told_for_each_load_and_server_over_all_rounds() -> None:
+    drafted = {"octavo_drafted_tokens_total": 40.0, "octavo_accepted_tokens_total": 39.0}
+    new = [replace(o, counters=drafted) for o in outcomes("new", 15, 16)]
+    all_outcomes = [*outcomes("old", 10, 20), *new]
+    table = as_table(compared(*all_outcomes), all_outcomes)
+    assert "clients-8, new: 80 tokens drafted, 98% of them accepted" in table
+    assert "random words fall into loops" in table
+    assert "old: " not in table
 
 
 def test_a_run_gives_speeds_and_median_times() -> None:

@@ -63,6 +63,8 @@ async def test_warming_up_sends_so_many_and_stops_at_a_failure() -> None:
     server = Server()
     await warm_up(server.prober(), TARGET, LOAD, 3)
     assert [body["prompt"] for body in server.bodies] == [p.prompt for p in plan_requests(LOAD)[:3]]
+    await warm_up(server.prober(), TARGET, LOAD, 100)
+    assert len(server.bodies) == 3 + 100  # more than the load has
     with pytest.raises(RequestFailed, match="http 400: too long"):
         await warm_up(Server(most=2).prober(), TARGET, LOAD, 3)
 

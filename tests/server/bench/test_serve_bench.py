@@ -116,7 +116,7 @@ def test_a_failed_request_is_counted_by_kind_and_ends_with_1(
     stack: ExitStack, capsys: Capture
 ) -> None:
     server = FakeOpenAI(refuse=lambda body: body["max_tokens"] == 3)
-    assert bench(stack.enter_context(in_thread(server)), *PLAIN) == 1
+    assert bench(stack.enter_context(in_thread(server)), *PLAIN, "--seed=0") == 1
     refused = [body["max_tokens"] for body in server.bodies].count(3)
     assert 0 < refused < 6
     table = capsys.readouterr().out
@@ -139,6 +139,34 @@ def test_where_the_first_request_fails_nothing_is_measured(
         "octavo: a request before the load failed: http 400: not like this"
     )
     assert len(server.bodies) == 1
+
+
+def drafts(requests: int) -> str:
+    """Eight tokens drafted for each request, six of them accepted."""
+    return "".join(
+        f"# TYPE octavo_{name}_total counter\noctavo_{name}_total {each * requests}\n"
+        for name, each in (("drafted_tokens", 8), ("accepted_tokens", 6))
+    )
+
+
+def test_drafts_in_a_load_are_told(stack: ExitStack, tmp_path: Path, capsys: Capture) -> None:
+    report = tmp_path / "report.json"
+    url = stack.enter_context(in_thread(FakeOpenAI(metrics=drafts)))
+    assert bench(url, *PLAIN, "--concurrency=2", f"--json={report}") == 0
+    table = capsys.readouterr().out
+    assert "2 clients: 48 tokens drafted, 75% of them accepted" in table
+    assert "random words fall into loops" in table
+    assert "ms for each token after the first" in table
+    (point,) = json.loads(report.read_text())["points"]
+    assert point["counters"]["octavo_drafted_tokens_total"] == 48
+
+
+def test_a_load_without_drafts_has_no_note_of_them(stack: ExitStack, capsys: Capture) -> None:
+    url = stack.enter_context(in_thread(FakeOpenAI(metrics=lambda _: drafts(7))))
+    assert bench(url, *PLAIN) == 0
+    table = capsys.readouterr().out
+    assert "draft" not in table.lower()
+    assert "for each token" not in table
 
 
 def test_a_server_that_asks_for_a_key_is_told_with_the_flag(
@@ -186,6 +214,18 @@ def test_help_says_where_the_key_comes_from(capsys: Capture) -> None:
         (("--extra=[]",), "no JSON object"),
         (("--extra={",), "not JSON"),
         (("--shared-prefix=1.5",), "--shared-prefix"),
+        (('--extra={"temperature": NaN}',), "--extra: '{\"temperature\": NaN}' is not JSON"),
+        (('--extra={"temperature": 1e999}',), "is not JSON"),
+        (('--extra={"prompt": "\\ud800"}',), "is not JSON"),
+        (("--extra=" + "[" * 100_000,), "is nested too deep"),
+        (("--model=\udcff",), r"--model: '\udcff' is not UTF-8"),
+        (("--url=http://x/\udcff",), "no address such as"),
+        (("--api-key=\u00e9",), "--api-key: a key must be printable ASCII"),
+        (("--api-key=a\nb",), "--api-key: a key must be printable ASCII"),
+        (("--prompt-tokens=1:99999999",), "LOW <= HIGH <= 1,000,000"),
+        (("--new-tokens=1:" + "9" * 5000,), "LOW <= HIGH <= 1,000,000"),
+        (("--requests=101", "--prompt-words=1:1000000"), "--requests: 101 prompts of 1,000,000"),
+        (("--warm-up=1000000",), "--warm-up: 1,000,000 prompts of 128"),
         (("--plot=x.jpg",), "does not end in .png"),
         (("--json=/no/such/folder/x",), "cannot be written"),
         (("--json=.",), "is a folder"),
