@@ -8,7 +8,7 @@ from pathlib import Path
 from server.bench.bench import Bench
 from server.bench.capacity import Admission, Capacity, CapacityTrace, measure_capacity
 from server.bench.errors import BenchError
-from server.bench.flag_parsers import one_or_more
+from server.bench.flag_parsers import MOST_REQUESTS, one_or_more
 from server.bench.output import OUTPUT_FLAGS, write_json
 from server.bench.plot import check_plotting, new_figure, save_figure
 from server.bench.span import span
@@ -34,7 +34,13 @@ TRACE_FLAGS = FlagGroup(
             "SIZE[,SIZE]",
             "128MiB,256MiB,512MiB,1GiB",
         ),
-        Flag("--requests", "requests that wait from the first step on", whole(1), "N", "200"),
+        Flag(
+            "--requests",
+            "requests that wait from the first step on",
+            whole(1, MOST_REQUESTS),
+            "N",
+            "200",
+        ),
         Flag("--prompt-tokens", "length of a prompt", span, "LOW:HIGH", "128:1024"),
         Flag("--new-tokens", "length of an answer", span, "LOW:HIGH", "32:128"),
         Flag(

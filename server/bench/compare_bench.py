@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError, Namespace
 from server.bench.bench import Bench
 from server.bench.client_key import SHOWN_DEFAULT
 from server.bench.compare_loads import LOADS, ComparedLoad
-from server.bench.flag_parsers import json_object, named
+from server.bench.flag_parsers import json_object, named, sendable
 from server.bench.output import OUTPUT_FLAGS
 from server.bench.target import base_url
 from server.flag_values import not_empty, number, whole
@@ -36,7 +36,7 @@ SERVER_FLAGS = FlagGroup(
         Flag(
             "--model",
             "the model to ask this server for, where it is not the first that it lists",
-            named(not_empty),
+            named(sendable),
             "NAME=MODEL",
             repeats=True,
         ),

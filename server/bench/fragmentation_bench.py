@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from server.bench.bench import Bench
+from server.bench.flag_parsers import MOST_REQUESTS
 from server.bench.fragmentation import FragmentationReport, Trace, measure_fragmentation
 from server.bench.output import JSON_FLAG, write_json
 from server.bench.span import span
@@ -15,7 +16,13 @@ FLAGS = (
     FlagGroup(
         "trace",
         (
-            Flag("--requests", "requests, one arriving each step", whole(1), "N", "200"),
+            Flag(
+                "--requests",
+                "requests, one arriving each step",
+                whole(1, MOST_REQUESTS),
+                "N",
+                "200",
+            ),
             Flag("--max-num-seqs", "sequences that run at a time", whole(1), "N", "16"),
             Flag("--prompt-tokens", "length of a prompt", span, "LOW:HIGH", "128:1024"),
             Flag("--new-tokens", "length of an answer", span, "LOW:HIGH", "32:128"),

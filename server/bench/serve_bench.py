@@ -5,7 +5,7 @@ from argparse import Namespace
 
 from server.bench.bench import Bench
 from server.bench.client_key import SHOWN_DEFAULT
-from server.bench.flag_parsers import json_object, one_or_more
+from server.bench.flag_parsers import MOST_REQUESTS, json_object, one_or_more, sendable
 from server.bench.output import OUTPUT_FLAGS
 from server.bench.span import span
 from server.bench.target import base_url
@@ -25,7 +25,7 @@ SERVER_FLAGS = FlagGroup(
         Flag(
             "--model",
             "the model to ask for",
-            not_empty,
+            sendable,
             "NAME",
             shown_default="the first that the server lists",
         ),
@@ -69,7 +69,7 @@ LOAD_FLAGS = FlagGroup(
             one_or_more(number(0, above=True)),
             "RATE[,RATE]",
         ),
-        Flag("--requests", "requests of each load", whole(1), "N", "32"),
+        Flag("--requests", "requests of each load", whole(1, MOST_REQUESTS), "N", "32"),
         Flag(
             "--prompt-tokens",
             "length of a prompt, as near as random words come to it; the table says what the "
@@ -94,7 +94,9 @@ LOAD_FLAGS = FlagGroup(
             "N",
             shown_default="a new one for each run, which is printed",
         ),
-        Flag("--warm-up", "requests sent first that do not count", whole(0), "N", "1"),
+        Flag(
+            "--warm-up", "requests sent first that do not count", whole(0, MOST_REQUESTS), "N", "1"
+        ),
     ),
 )
 

@@ -1,8 +1,12 @@
 """A span of lengths, LOW:HIGH."""
 
 import random
+import re
 from argparse import ArgumentTypeError
 from dataclasses import dataclass
+
+LONGEST = 1_000_000  # no model reads more, and all of it is made before a load begins
+_SPAN = re.compile(r"0*([0-9]{1,7}):0*([0-9]{1,7})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +21,9 @@ class Span:
 
 
 def span(text: str) -> Span:
-    """A span LOW:HIGH, both at least 1."""
-    low, colon, high = text.partition(":")
-    if not (colon and low.isdecimal() and high.isdecimal() and 1 <= int(low) <= int(high)):
-        raise ArgumentTypeError(f"{text!r} is not LOW:HIGH with 1 <= LOW <= HIGH")
-    return Span(int(low), int(high))
+    """A span LOW:HIGH, both from 1 to LONGEST."""
+    found = _SPAN.fullmatch(text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]) <= LONGEST:
+        wanted = f"LOW:HIGH with 1 <= LOW <= HIGH <= {LONGEST:,}"
+        raise ArgumentTypeError(f"{text[:80]!r} is not {wanted}")
+    return Span(int(found[1]), int(found[2]))

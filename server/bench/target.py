@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from server.bench.load import PlannedRequest
 
-_ADDRESS = re.compile(r"https?://[^\s/?#]+(?:/[^\s?#]*)?")
+_ADDRESS = re.compile(r"https?://[^\s/?#\ud800-\udfff]+(?:/[^\s?#\ud800-\udfff]*)?")
 
 
 @dataclass(frozen=True, slots=True)

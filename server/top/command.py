@@ -7,7 +7,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 
-from server.flag_reading import API_KEY_VARIABLE
+from server.flag_reading import API_KEY_VARIABLE, key_to_send
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -31,10 +31,10 @@ def add_top(parser: ArgumentParser) -> None:
 
 
 def _top(flags: Namespace) -> int:
-    """Raises WatchError."""
+    """Raises FlagError, WatchError."""
     from server.top.snapshot_reader import read_snapshots  # noqa: PLC0415
     from server.top.view import show  # noqa: PLC0415
 
-    key = flags.api_key or os.environ.get(API_KEY_VARIABLE) or None
+    key = key_to_send(flags.api_key, os.environ)
     snapshots = read_snapshots(flags.url, key)
     return show(snapshots, sys.stdout, os.environ, once=flags.once, as_json=flags.json)

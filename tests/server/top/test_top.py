@@ -103,6 +103,19 @@ def test_a_wrong_key_is_told(tokenizer: Tokenizer, capsys: Capture) -> None:
             assert f"{url} asks for a valid key: --api-key KEY" in refusal(url, capsys, *flags)
 
 
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_API_KEY", "ké")
+    for source, flags in (("--api-key", ("--api-key", "a\nb")), ("OCTAVO_API_KEY", ())):
+        with pytest.raises(SystemExit) as stopped:
+            main(["top", "http://127.0.0.1:1", "--once", *flags])
+        assert stopped.value.code == 2
+        told = capsys.readouterr().err
+        assert f"argument {source}: a key must be printable ASCII without spaces" in told
+        assert "ké" not in told
+
+
 def test_a_server_without_a_live_view_is_told(tokenizer: Tokenizer, capsys: Capture) -> None:
     app = make_app(tokenizer, config=ServerConfig(MODEL, dashboard=False))
     with in_thread(app.asgi) as url:
@@ -125,7 +138,7 @@ def test_a_server_that_is_not_there_is_told(capsys: Capture) -> None:
     assert "cannot be reached" in refusal(f"http://127.0.0.1:{port}", capsys)
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "http://a:b:c"])
+@pytest.mark.parametrize("url", ["ftp://x", "http://a:b:c", "http://x/\udcff"])
 def test_what_is_no_url_is_told(url: str, capsys: Capture) -> None:
     assert "is no URL of a server" in refusal(url, capsys)
 
