@@ -1,8 +1,8 @@
 """A load against one server: who sends when."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from server.bench.client import Prober
 from server.bench.load import (
@@ -30,6 +30,7 @@ class LoadRun:
 
     pace: Pace
     requests: tuple[Measured, ...]
+    counters: Mapping[str, float] = field(default_factory=dict)  # of an Octavo: what was added
 
     @property
     def seconds(self) -> float:

@@ -18,6 +18,7 @@ from server.bench.plot import check_plotting
 from server.bench.seed import chosen_seed
 from server.bench.serve_plot import plot_serve
 from server.bench.serve_text import as_object, as_table
+from server.bench.server_counters import fetch_counters
 from server.bench.span import Span
 from server.bench.target import Target
 from server.flag_reading import FlagError
@@ -106,4 +107,7 @@ def _apart(load: Load) -> Load:
 
 async def _point(prober: Prober, target: Target, load: Load, pace: Pace) -> LoadRun:
     with tqdm(total=load.num_requests, desc=str(pace), unit=" requests", disable=None) as bar:
-        return await run_load(prober, target, load, pace, bar.update)
+        before = await fetch_counters(prober.client, target)
+        run = await run_load(prober, target, load, pace, bar.update)
+        added = (await fetch_counters(prober.client, target)).since(before)
+        return replace(run, counters=added.counts)

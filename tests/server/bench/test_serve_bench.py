@@ -141,6 +141,34 @@ def test_where_the_first_request_fails_nothing_is_measured(
     assert len(server.bodies) == 1
 
 
+def drafts(requests: int) -> str:
+    """Eight tokens drafted for each request, six of them accepted."""
+    return "".join(
+        f"# TYPE octavo_{name}_total counter\noctavo_{name}_total {each * requests}\n"
+        for name, each in (("drafted_tokens", 8), ("accepted_tokens", 6))
+    )
+
+
+def test_drafts_in_a_load_are_told(stack: ExitStack, tmp_path: Path, capsys: Capture) -> None:
+    report = tmp_path / "report.json"
+    url = stack.enter_context(in_thread(FakeOpenAI(metrics=drafts)))
+    assert bench(url, *PLAIN, "--concurrency=2", f"--json={report}") == 0
+    table = capsys.readouterr().out
+    assert "2 clients: 48 tokens drafted, 75% of them accepted" in table
+    assert "random words fall into loops" in table
+    assert "ms for each token after the first" in table
+    (point,) = json.loads(report.read_text())["points"]
+    assert point["counters"]["octavo_drafted_tokens_total"] == 48
+
+
+def test_a_load_without_drafts_has_no_note_of_them(stack: ExitStack, capsys: Capture) -> None:
+    url = stack.enter_context(in_thread(FakeOpenAI(metrics=lambda _: drafts(7))))
+    assert bench(url, *PLAIN) == 0
+    table = capsys.readouterr().out
+    assert "draft" not in table.lower()
+    assert "for each token" not in table
+
+
 def test_a_server_that_asks_for_a_key_is_told_with_the_flag(
     stack: ExitStack, capsys: Capture
 ) -> None:
