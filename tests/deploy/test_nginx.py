@@ -1,8 +1,9 @@
 """nginx in front of replicas: streams at once, like heads together, and no request lost."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -208,13 +209,98 @@ async def test_only_the_api_is_open(replicas: Replicas) -> None:
         assert (await replicas.client.get(path)).status_code == 200
 
 
-async def test_a_prompt_beyond_the_largest_body_is_refused(replicas: Replicas) -> None:
-    body = completion("a" * 5 * 1024 * 1024)
-    assert (await replicas.client.post("/v1/completions", json=body)).status_code == 413
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"prompt": [%s1]}' % ("1," * 2_000_000),
+        '{"messages": [%s{}]}' % ("{}," * 1_300_000),
+        '{"messages": [{"role": "user", "content": [%s1]}]}' % ("1," * 2_000_000),
+        '{"prompt": "", "cache_salt": [%s1]}' % ("1," * 2_000_000),
+    ],
+    ids=["ids", "messages", "parts", "salt"],
+)
+async def test_what_follows_the_head_of_a_large_body_keeps_nobody_waiting(
+    body: str, tmp_path: Path
+) -> None:
+    """nginx has one worker here, and whatever it computes holds up everybody."""
+    async with AsyncExitStack() as stack:
+        name = await stack.enter_async_context(body_reader(len(body)))
+        url = stack.enter_context(nginx(tmp_path, [name]))
+        client = await stack.enter_async_context(client_of(url))
+        post = asyncio.create_task(client.post("/v1/completions", content=body))
+        while not post.done():
+            answer = await asyncio.wait_for(client.get("/health"), 5)
+            assert answer.status_code == 200
+        assert post.result().status_code == 200
 
 
-async def test_replicas_that_nobody_answers_for_are_a_503(tmp_path: Path) -> None:
-    names = [f"127.0.0.1:{free_port()}" for _ in range(3)]
+@asynccontextmanager
+async def body_reader(limit: int) -> AsyncIterator[str]:
+    """A replica that takes whole bodies, of `limit` bytes at most, and says nothing; host:port."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        await reader.readexactly(int(length[1]) if length else 0)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        await closed(writer)
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, limit=limit) as server:
+        yield "{}:{}".format(*server.sockets[0].getsockname())
+
+
+async def closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+async def sent_raw(url: str, request: bytes) -> httpx.Response:
+    """The answer to a request that no client library would send."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
+    writer.write(request)
+    head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)).decode("ascii")
+    status, *lines = head.split("\r\n")
+    headers = [line.partition(": ")[::2] for line in lines if line]
+    length = int(dict(headers)["Content-Length"])
+    body = await asyncio.wait_for(reader.readexactly(length), PATIENCE)
+    await closed(writer)
+    return httpx.Response(int(status.split()[1]), headers=headers, content=body)
+
+
+async def test_a_client_of_http_1_0_need_not_say_which_host(replicas: Replicas) -> None:
+    answer = await sent_raw(str(replicas.client.base_url), b"GET /health HTTP/1.0\r\n\r\n")
+    assert answer.status_code == 200, answer.text
+
+
+POST = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+REFUSED = {
+    b"\1\2\r\n\r\n": (400, None),
+    b"GET /health HTTP/1.1\r\n\r\n": (400, None),
+    b"GET /octavo/refusal HTTP/1.1\r\nHost: a\r\n\r\n": (404, "unknown_url"),
+    b"TRACE /health HTTP/1.1\r\nHost: a\r\n\r\n": (405, "method_not_allowed"),
+    POST + b"Content-Length: 9000000\r\n\r\n": (413, "body_too_large"),
+    POST + CHUNKED + b"500000\r\n%s\r\n0\r\n\r\n" % bytes(0x500000): (413, "body_too_large"),
+    POST + CHUNKED + b"no size\r\n": (400, None),
+    POST + b"Transfer-Encoding: gzip\r\n\r\n": (501, None),
+    b"GET /%s HTTP/1.1\r\n\r\n" % (b"a" * 9000): (414, None),
+    b"GET / HTTP/1.1\r\nX: %s\r\n\r\n" % (b"a" * 9000): (431, None),
+    b"GET / HTTP/3.0\r\n\r\n": (505, None),
+}
+
+
+async def test_what_nginx_refuses_itself_is_told_as_everything_else(tmp_path: Path) -> None:
+    with nginx(tmp_path, [f"127.0.0.1:{free_port()}"]) as url:
+        for request, told in REFUSED.items():
+            answer = await sent_raw(url, request)
+            assert answer.headers["content-type"] == "application/json"
+            assert (answer.status_code, error_of(answer)["code"]) == told
+
+
+@pytest.mark.parametrize("number", [1, 3, 9])
+async def test_replicas_that_nobody_answers_for_are_a_503(number: int, tmp_path: Path) -> None:
+    names = [f"127.0.0.1:{free_port()}" for _ in range(number)]
     with nginx(tmp_path, names) as url:
         async with client_of(url) as client:
             for _ in range(2):
