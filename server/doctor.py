@@ -60,7 +60,7 @@ def _kernels() -> Finding:
         return Finding("the kernels do not load", str(error))
     return Finding(
         f"MLX {report.mlx_version} on the {report.device.value} ({report.name}); "
-        f"kernels: {report.instruction_level}, {report.threads} threads"
+        f"kernels: {report.instruction_level}, threads: {report.threads}"
     )
 
 

@@ -33,6 +33,8 @@ def read_snapshots(url: str, key: str | None) -> Generator[Snapshot, None, None]
 
 
 def _base(url: str) -> str:
+    if url.startswith("unix:"):  # as a server prints it that listens there
+        raise WatchError(f"{url} is a Unix socket: only a server on a TCP port can be watched")
     bare = url.rstrip("/").removesuffix("/v1").rstrip("/")
     return bare if "://" in bare else f"http://{bare}"
 

@@ -143,6 +143,11 @@ def test_what_is_no_url_is_told(url: str, capsys: Capture) -> None:
     assert "is no URL of a server" in refusal(url, capsys)
 
 
+@pytest.mark.parametrize("url", ["unix:/run/octavo.sock", "unix:///run/octavo.sock"])
+def test_a_unix_socket_is_told(url: str, capsys: Capture) -> None:
+    assert f"{url} is a Unix socket" in refusal(url, capsys)
+
+
 @contextmanager
 def stranger(body: str, media: str, status: int = 200) -> Iterator[str]:
     app = FastAPI()
