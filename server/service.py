@@ -97,7 +97,7 @@ class Service:
         """Refuses what is new, waits for what runs, and ends what takes longer with an error."""
         active = active_requests(app)
         grace = self._config.grace_seconds
-        log.info("stopping: running requests have %g seconds to end", grace)
+        log.info("stopping: running requests have at most %g s to end", grace)
         active.refuse_new()
         await _at_most(grace, active.wait_idle())
         active.end_all()
