@@ -9,13 +9,16 @@ from server.bench.bench import Bench
 from server.bench.output import OUTPUT_FLAGS, write_json
 from server.bench.plot import check_plotting, new_figure, save_figure
 from server.bench.table import table
+from server.flag_reading import FlagError
 from server.flag_values import not_empty, size, whole
 from server.flags import Flag, FlagGroup
+from server.machine import available_memory
 
 if TYPE_CHECKING:
     from engine.kernel_benchmark import KernelReport
 
 KIB = 1024
+MIB = 1024 * KIB
 SMALLEST_PROBE = 64 * KIB
 
 
@@ -50,9 +53,10 @@ FLAGS = FlagGroup(
 
 
 def _run(flags: Namespace) -> int:
-    """1 where no kernel has the name."""
+    """1 where no kernel has the name. Raises FlagError, BenchError."""
     from engine.kernel_benchmark import benchmark_kernels  # noqa: PLC0415
 
+    _check_memory(flags.probe_memory, available_memory())
     check_plotting(flags.plot)
     report = benchmark_kernels(flags.only or "", flags.rounds, flags.probe_memory, flags.threads)
     if not report.kernels:
@@ -64,6 +68,14 @@ def _run(flags: Namespace) -> int:
     if flags.plot:
         _draw(report, flags.plot)
     return 0
+
+
+def _check_memory(wanted: int, available: int) -> None:
+    if wanted > available:
+        raise FlagError(
+            f"argument --probe-memory: {wanted / MIB:,.0f} MiB are more than the "
+            f"{available / MIB:,.0f} MiB of memory available"
+        )
 
 
 def _as_text(report: "KernelReport") -> str:

@@ -14,7 +14,7 @@ from server.bench.measured import Measured
 from server.bench.target import Target
 
 SETTLED = 4  # chunks each stream has had when the prompts of all are surely computed
-STEADY = 24  # chunks each stream has had when the long prompt is sent
+STEADY = 20  # chunks each stream has after that when the long prompt is sent
 AFTER = 2  # chunks each stream gets after it: the gap over its end is whole then
 
 
@@ -48,7 +48,7 @@ async def measure_stall(
             async with _streaming(prober, target, decoders) as streams:
                 await streams.until_each_has(SETTLED)
                 settled = prober.clock()
-                await streams.until_each_has(STEADY)
+                await streams.until_each_has(STEADY, since=settled)
                 measured = await prober.measure(target, long_prompt)
                 if measured.failure:
                     raise measured.failure

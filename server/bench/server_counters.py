@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
@@ -38,6 +39,8 @@ def read_counters(text: str) -> ServerCounters:
     resident = None
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
+            if not isfinite(sample.value):  # nothing that could be added, or written as JSON
+                continue
             if family.type == "counter" and sample.name.startswith("octavo_"):
                 counts[_key(sample.name, sample.labels)] = sample.value
             elif sample.name == RESIDENT_BYTES:

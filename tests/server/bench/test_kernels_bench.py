@@ -52,7 +52,9 @@ def test_an_unknown_kernel_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no kernel is called 'softmax'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("bad", ["--probe-memory=1KiB", "--rounds=0", "--threads=0", "--only="])
+@pytest.mark.parametrize(
+    "bad", ["--probe-memory=1KiB", "--probe-memory=100TiB", "--rounds=0", "--threads=0", "--only="]
+)
 def test_a_bad_value_names_its_flag(capsys: pytest.CaptureFixture[str], bad: str) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["bench", "kernels", bad])

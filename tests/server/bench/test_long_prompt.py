@@ -47,8 +47,9 @@ class Stream(httpx2.AsyncByteStream):
 class Server:
     """Streams go on until they are left; the clock is the number of times it was read."""
 
-    def __init__(self, chunks: int | None = None, *, refuses: bool = False) -> None:
+    def __init__(self, chunks: int | None = None, *, refuses: bool = False, bunch: int = 1) -> None:
         self.left = 0
+        self._bunch = bunch
         self._chunks = chunks
         self._refuses = refuses
         self._ticks = count()
@@ -73,8 +74,8 @@ class Server:
         sent = 0
         try:
             while self._chunks is None or sent < self._chunks:
-                yield text_event("a")
-                sent += 1
+                yield text_event("a") * self._bunch
+                sent += self._bunch
                 await asyncio.sleep(0)  # the other streams' turn
             yield event({"choices": [{"finish_reason": "length"}]}) + DONE
         finally:
@@ -94,6 +95,11 @@ async def test_a_refused_long_prompt_is_the_failure_and_streams_are_left() -> No
     with pytest.raises(RequestFailed, match="http 400: too long"):
         await server.stall()
     assert server.left == 3
+
+
+async def test_streams_whose_chunks_come_in_bunches_are_measured() -> None:
+    stall = await Server(bunch=30).stall()
+    assert 0 < stall.steady_gap <= stall.worst_gap
 
 
 @pytest.mark.parametrize("chunks", [2, 10])

@@ -32,6 +32,12 @@ def test_another_server_has_no_counters() -> None:
     assert read_counters(text) == ServerCounters({})
 
 
+def test_what_is_no_number_is_no_counter() -> None:
+    for value in ("NaN", "+Inf"):
+        counters = read_counters(BEFORE.replace("100.0", value).replace("5e+08", value))
+        assert (counters.total(COPIED), counters.resident_bytes) == (20, None)
+
+
 async def fetched(status: int, text: str) -> ServerCounters:
     transport = httpx2.MockTransport(lambda _: httpx2.Response(status, text=text))
     async with open_client(transport) as client:
