@@ -166,7 +166,7 @@ MEMORY = FlagGroup(
             "the most tokens computed in one step; longer prompts take several",
             whole(1, 1 << 20),
             "TOKENS",
-            shown_default="512 on the CPU, 2048 on a GPU",
+            shown_default="128 on the CPU, 2048 on a GPU, at least twice --max-num-seqs",
         ),
         Flag(
             "--max-queue",
