@@ -3,19 +3,22 @@
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from server.bench.bench import Bench
 from server.bench.capacity import Admission, Capacity, CapacityTrace, measure_capacity
 from server.bench.errors import BenchError
 from server.bench.flag_parsers import MOST_REQUESTS, one_or_more
 from server.bench.output import OUTPUT_FLAGS, write_json
-from server.bench.plot import check_plotting, new_figure, save_figure
+from server.bench.plot import check_plotting, doubling_axis, from_zero, new_figure, save_figure
 from server.bench.span import span
 from server.bench.table import table
 from server.flag_reading import FlagError
 from server.flag_values import size, whole
 from server.flags import Flag, FlagGroup
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MIB = 1 << 20
 LABELS = (
@@ -103,7 +106,7 @@ def _run(flags: Namespace) -> int:
             {"trace": asdict(trace), "capacities": [asdict(capacity) for capacity in capacities]},
         )
     if flags.plot:
-        _draw(capacities, flags.plot)
+        save_figure(capacity_figure(capacities), flags.plot)
     return 0
 
 
@@ -137,7 +140,7 @@ def _as_table(capacities: Sequence[Capacity]) -> str:
     )
 
 
-def _draw(capacities: Sequence[Capacity], path: Path) -> None:
+def capacity_figure(capacities: Sequence[Capacity]) -> "Figure":
     figure = new_figure("Requests in one budget of K/V", 1, 2)
     at_once, steps = figure.subplots(1, 2)
     for admission, label in LABELS:
@@ -145,13 +148,17 @@ def _draw(capacities: Sequence[Capacity], path: Path) -> None:
         budgets = [point.budget_bytes / MIB for point in points]
         at_once.plot(budgets, [point.mean_running for point in points], marker="o", label=label)
         steps.plot(budgets, [point.num_steps for point in points], marker="o", label=label)
+    budgets = [capacity.budget_bytes / MIB for capacity in capacities]
+    done = [capacity for capacity in capacities if capacity.num_finished]
+    from_zero(at_once, [capacity.mean_running for capacity in done])
+    from_zero(steps, [capacity.num_steps for capacity in done])
     for axes, name in ((at_once, "mean requests at once"), (steps, "steps until all have ended")):
-        axes.set_xscale("log", base=2)
+        doubling_axis(axes, budgets)
         axes.set_xlabel("budget, MiB")
         axes.set_ylabel(name)
         axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize="small")
-    save_figure(figure, path)
+    return figure
 
 
 CAPACITY = Bench(

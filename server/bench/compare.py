@@ -9,13 +9,13 @@ from tqdm import tqdm
 
 from server.bench.client import Prober, find_model, open_client
 from server.bench.client_key import client_key
-from server.bench.compare_plot import plot_comparison
+from server.bench.compare_plot import comparison_figure
 from server.bench.compare_run import Comparing, Contestant
 from server.bench.compare_text import as_object, as_table
 from server.bench.comparison import compare
 from server.bench.outcome import Outcome
 from server.bench.output import write_json
-from server.bench.plot import check_plotting
+from server.bench.plot import check_plotting, save_figure
 from server.bench.seed import chosen_seed
 from server.bench.target import Target
 from server.flag_reading import FlagError
@@ -31,7 +31,7 @@ def bench_compare(flags: Namespace) -> int:
     print(as_table(comparisons, outcomes))
     print(f"\nseed {seed}")
     if flags.plot:
-        plot_comparison(comparisons, flags.plot)
+        save_figure(comparison_figure(comparisons), flags.plot)
     return 1 if any(outcome.failures for outcome in outcomes) else 0
 
 

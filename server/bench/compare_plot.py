@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.bench.comparison import Comparison
-from server.bench.plot import new_figure, save_figure
+from server.bench.plot import from_zero, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLUMNS = 3
 COLOURS = ("tab:gray", "tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple")
 
 
-def plot_comparison(comparisons: Sequence[Comparison], path: Path) -> None:
+def comparison_figure(comparisons: Sequence[Comparison]) -> "Figure":
     blocks = [
         list(block) for _, block in groupby(comparisons, key=lambda c: (c.load.name, c.figure))
     ]
@@ -29,17 +29,18 @@ def plot_comparison(comparisons: Sequence[Comparison], path: Path) -> None:
         _draw(axes, block)
     for unused in panels[len(blocks) :]:
         unused.set_axis_off()
-    save_figure(figure, path)
+    return figure
 
 
 def _draw(axes: "Axes", block: Sequence[Comparison]) -> None:
-    medians = [c.value.median if c.value else 0.0 for c in block]
-    below = [c.value.median - c.value.low if c.value else 0.0 for c in block]
-    above = [c.value.high - c.value.median if c.value else 0.0 for c in block]
-    colours = [COLOURS[index % len(COLOURS)] for index in range(len(block))]
-    axes.bar(range(len(block)), medians, yerr=(below, above), width=0.6, capsize=4, color=colours)
+    for index, comparison in enumerate(block):
+        if value := comparison.value:
+            spread = ([value.median - value.low], [value.high - value.median])
+            colour = COLOURS[index % len(COLOURS)]
+            axes.bar(index, value.median, yerr=spread, width=0.6, capsize=4, color=colour)
+    from_zero(axes, [c.value.high for c in block if c.value])
     axes.set_xlim(-0.7, len(block) - 0.3)
-    axes.set_xticks(range(len(block)), [bar_label(c) for c in block])
+    axes.set_xticks(range(len(block)), [bar_label(c) for c in block], parse_math=False)
     better = "more is better" if block[0].figure.more_is_better else "less is better"
     axes.set_title(f"{block[0].load.name} ({better})", fontsize="medium")
     axes.set_ylabel(block[0].figure.label)

@@ -2,12 +2,11 @@
 
 import sys
 from argparse import ArgumentTypeError, Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.bench.bench import Bench
 from server.bench.output import OUTPUT_FLAGS, write_json
-from server.bench.plot import check_plotting, new_figure, save_figure
+from server.bench.plot import check_plotting, doubling_axis, from_zero, new_figure, save_figure
 from server.bench.table import table
 from server.flag_reading import FlagError
 from server.flag_values import not_empty, size, whole
@@ -15,6 +14,8 @@ from server.flags import Flag, FlagGroup
 from server.machine import available_memory
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from engine.kernel_benchmark import KernelReport
 
 KIB = 1024
@@ -66,7 +67,7 @@ def _run(flags: Namespace) -> int:
     if flags.json:
         write_json(flags.json, as_json(report))
     if flags.plot:
-        _draw(report, flags.plot)
+        save_figure(kernels_figure(report), flags.plot)
     return 0
 
 
@@ -159,23 +160,26 @@ def as_json(report: "KernelReport") -> dict[str, object]:
     }
 
 
-def _draw(report: "KernelReport", path: Path) -> None:
+def kernels_figure(report: "KernelReport") -> "Figure":
     figure = new_figure("CPU kernels and their floors", 2, 2)
     shares, reads = figure.subplots(1, 2, width_ratios=(2, 1))
     names = [kernel.name for kernel in report.kernels]
     values = [100 * k.floor_seconds(report.rates) / k.seconds for k in report.kernels]
     bars = shares.barh(names, values)
     shares.bar_label(bars, fmt="%.0f")
+    shares.margins(x=0.1)
     shares.invert_yaxis()
     shares.set_xlabel("floor / time, percent")
     shares.tick_params(axis="y", labelsize="small")
     sizes = [read.buffer_bytes / KIB for read in report.rates.reads]
-    reads.plot(sizes, [read.bytes_per_second / 1e9 for read in report.rates.reads], marker="o")
-    reads.set_xscale("log", base=2)
+    rates = [read.bytes_per_second / 1e9 for read in report.rates.reads]
+    reads.plot(sizes, rates, marker="o")
+    doubling_axis(reads, sizes)
+    from_zero(reads, rates)
     reads.set_xlabel("buffer, KiB")
     reads.set_ylabel("reading, GB/s")
     reads.grid(visible=True, alpha=0.3)
-    save_figure(figure, path)
+    return figure
 
 
 KERNELS = Bench(

@@ -1,28 +1,27 @@
 """The plot of `octavo bench scaling`: each sweep's times and the line through them."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.bench.arrival import Arrival
 from server.bench.footprint import Footprint
-from server.bench.plot import new_figure, save_figure
+from server.bench.plot import from_zero, new_figure
 from server.bench.scaling import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLUMNS = 3
 MIB = 1 << 20
 
 
-def plot_scaling(
+def scaling_figure(
     title: str,
     sweeps: Sequence[Sweep],
     arrivals: Sequence[Arrival],
     footprint: Footprint | None,
-    path: Path,
-) -> None:
+) -> "Figure":
     num_panels = len(sweeps) + bool(arrivals) + bool(footprint)
     rows = -(-num_panels // COLUMNS)
     figure = new_figure(title, rows, COLUMNS)
@@ -36,18 +35,20 @@ def plot_scaling(
         _draw_arrivals(next(rest), arrivals)
     if footprint:
         _draw_footprint(next(rest), footprint)
-    save_figure(figure, path)
+    return figure
 
 
 def _draw_sweep(axes: "Axes", sweep: Sweep) -> None:
     xs = [point.x for point in sweep.points]
-    axes.plot(xs, [point.seconds * 1e3 for point in sweep.points], "o", label="measured")
+    times = [point.seconds * 1e3 for point in sweep.points]
+    axes.plot(xs, times, "o", label="measured")
     by_line = [(sweep.line.base + sweep.line.slope * x) * 1e3 for x in xs]
     axes.plot(xs, by_line, "-", label=f"line, residual {sweep.line.residual:.0%}")
     axes.set_title(f"{sweep.title}\n{sweep.law}", fontsize="small")
     axes.set_xlabel(sweep.x_label)
     axes.set_ylabel("milliseconds")
-    axes.set_ylim(bottom=0)
+    axes.locator_params(axis="x", integer=True)
+    from_zero(axes, [*times, *by_line])
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize="small")
 
@@ -56,10 +57,12 @@ def _draw_arrivals(axes: "Axes", arrivals: Sequence[Arrival]) -> None:
     budgets = [arrival.tokens_per_step for arrival in arrivals]
     gaps = [arrival.worst_gap * 1e3 for arrival in arrivals]
     axes.plot(budgets, gaps, "o-", label="worst gap, ms")
-    axes.plot(budgets, [a.prompt_tokens_per_second for a in arrivals], "s--", label="prompt tok/s")
+    speeds = [arrival.prompt_tokens_per_second for arrival in arrivals]
+    axes.plot(budgets, speeds, "s--", label="prompt tok/s")
     axes.set_title("a long prompt beside 4 sequences", fontsize="small")
     axes.set_xlabel("tokens in a step")
-    axes.set_ylim(bottom=0)
+    axes.locator_params(axis="x", integer=True)
+    from_zero(axes, [*gaps, *speeds])
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize="small")
 
@@ -72,4 +75,5 @@ def _draw_footprint(axes: "Axes", footprint: Footprint) -> None:
     axes.bar("arithmetic", kv, bottom=weights, label="K/V")
     axes.set_title(f"memory with {footprint.tokens:,} tokens", fontsize="small")
     axes.set_ylabel("MiB")
-    axes.legend(fontsize="small")
+    from_zero(axes, [added, weights + kv])
+    axes.legend(fontsize="small", loc="upper center", ncols=2)

@@ -15,9 +15,9 @@ from server.bench.footprint import (
     tells_resident_bytes,
 )
 from server.bench.output import write_json
-from server.bench.plot import check_plotting
+from server.bench.plot import check_plotting, save_figure
 from server.bench.scaling import SWEEPS, Sizes, Sweep
-from server.bench.scaling_plot import plot_scaling
+from server.bench.scaling_plot import scaling_figure
 from server.bench.scaling_text import arrivals_text, footprint_text, sweep_text
 from server.bench.workbench import SPARE_TOKENS
 from server.flag_reading import FlagError, device_of
@@ -48,7 +48,8 @@ def bench_scaling(flags: Namespace) -> int:
         }
         write_json(flags.json, report)
     if flags.plot:
-        plot_scaling(str(flags.model), sweeps, arrivals, footprint, flags.plot)
+        figure = scaling_figure(str(flags.model), sweeps, arrivals, footprint)
+        save_figure(figure, flags.plot)
     return 0
 
 

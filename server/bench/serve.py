@@ -14,9 +14,9 @@ from server.bench.load import Clients, Load, Pace, Rate, TokenGauge
 from server.bench.load_report import report_of
 from server.bench.load_run import LoadRun, measure_gauge, run_load, warm_up
 from server.bench.output import write_json
-from server.bench.plot import check_plotting
+from server.bench.plot import check_plotting, save_figure
 from server.bench.seed import chosen_seed
-from server.bench.serve_plot import plot_serve
+from server.bench.serve_plot import serve_figure
 from server.bench.serve_text import as_object, as_table
 from server.bench.server_counters import fetch_counters
 from server.bench.span import Span
@@ -37,12 +37,13 @@ def bench_serve(flags: Namespace) -> int:
     check_plotting(flags.plot)
     target, load, runs = asyncio.run(_measure(flags, paces))
     reports = [report_of(run) for run in runs]
-    if flags.json:
-        write_json(flags.json, as_object(target, load, runs))
-    print(as_table(reports))
-    print(f"seed {load.seed}")
+    try:
+        if flags.json:
+            write_json(flags.json, as_object(target, load, runs))
+    finally:
+        print(f"{as_table(reports)}\nseed {load.seed}")
     if flags.plot:
-        plot_serve(f"{target.model} at {target.url}", runs, flags.plot)
+        save_figure(serve_figure(f"{target.model} at {target.url}", runs), flags.plot)
     return 1 if any(report.num_failed for report in reports) else 0
 
 

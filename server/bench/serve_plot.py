@@ -1,18 +1,18 @@
 """The plot of `octavo bench serve`: throughput of each load, and how its times are spread."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.bench.load_report import report_of
 from server.bench.load_run import LoadRun
-from server.bench.plot import new_figure, save_figure
+from server.bench.plot import from_zero, new_figure, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
-def plot_serve(title: str, runs: Sequence[LoadRun], path: Path) -> None:
+def serve_figure(title: str, runs: Sequence[LoadRun]) -> "Figure":
     figure = new_figure(title, 2, 2)
     (speed, first), (between, whole) = figure.subplots(2, 2)
     _draw_speed(speed, runs)
@@ -22,7 +22,7 @@ def plot_serve(title: str, runs: Sequence[LoadRun], path: Path) -> None:
     gaps = [[gap for request in part for gap in request.gaps] for part in done]
     _draw_shares(between, "between tokens", names, gaps)
     _draw_shares(whole, "whole request", names, [[r.seconds for r in part] for part in done])
-    save_figure(figure, path)
+    return figure
 
 
 def _draw_speed(axes: "Axes", runs: Sequence[LoadRun]) -> None:
@@ -32,7 +32,7 @@ def _draw_speed(axes: "Axes", runs: Sequence[LoadRun]) -> None:
     axes.bar_label(bars, fmt="%.1f")
     axes.set_xlabel("load")
     axes.set_ylabel("output tokens per second")
-    axes.margins(y=0.15)
+    from_zero(axes, speeds)
 
 
 def _draw_shares(
@@ -44,7 +44,7 @@ def _draw_shares(
             axes.ecdf([value * 1000 for value in values], label=name)
     if any(seconds):
         axes.legend(fontsize="small")
-        axes.set_xscale("log")
+        time_axis(axes)
     axes.set_xlabel(f"{what}, milliseconds")
     axes.set_ylabel("share of all")
     axes.grid(visible=True, alpha=0.3)
