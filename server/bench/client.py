@@ -16,6 +16,7 @@ from server.bench.target import Target, request_body
 Clock = Callable[[], float]
 
 DONE = "[DONE]"
+TEXT = "utf-8"  # of event streams and JSON
 CONNECT_SECONDS = 10.0
 UNAUTHORIZED = 401
 KEY_HINT = "give it with --api-key"
@@ -108,6 +109,7 @@ class Prober:
             async with self.client.stream(
                 "POST", target.endpoint, json=body, headers=headers
             ) as response:
+                response.encoding = TEXT  # a server may name one that decodes no text
                 await _check_status(response)
                 async with aclosing(_chunks(response)) as chunks:
                     async for chunk in chunks:

@@ -53,6 +53,7 @@ async def fetch_counters(client: httpx2.AsyncClient, target: Target) -> ServerCo
     try:
         answer = await client.get(f"{target.url}/metrics", headers=target.headers, timeout=30)
         answer.raise_for_status()
+        answer.encoding = "utf-8"  # a server may name one that decodes no text
         return read_counters(answer.text)
     except (httpx2.HTTPError, ValueError):
         return ServerCounters({})

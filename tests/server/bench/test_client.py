@@ -151,6 +151,18 @@ async def test_a_refusal_is_told_by_its_status_and_message() -> None:
     assert str((await measured(b"[" * 200_000, status=500)).failure) == f"http 500: {'[' * 200}"
 
 
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_encoding_that_decodes_no_text_is_not_followed(status: int) -> None:
+    header = {"content-type": "text/event-stream; charset=base64"}
+    content = text_event("\u00e9") + DONE
+    answer = httpx2.MockTransport(
+        lambda _: httpx2.Response(status, headers=header, content=content)
+    )
+    async with open_client(answer) as client:
+        result = await Prober(client, lambda: 0.0, 60).measure(TARGET, REQUEST)
+    assert (result.failure is None) == (status == 200)
+
+
 async def test_an_answer_that_is_no_stream_is_a_failure() -> None:
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json={"choices": []}))
     async with open_client(transport) as client:

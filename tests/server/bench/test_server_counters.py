@@ -38,8 +38,9 @@ def test_what_is_no_number_is_no_counter() -> None:
         assert (counters.total(COPIED), counters.resident_bytes) == (20, None)
 
 
-async def fetched(status: int, text: str) -> ServerCounters:
-    transport = httpx2.MockTransport(lambda _: httpx2.Response(status, text=text))
+async def fetched(status: int, text: str, encoding: str = "utf-8") -> ServerCounters:
+    header = {"content-type": f"text/plain; charset={encoding}"}
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(status, headers=header, text=text))
     async with open_client(transport) as client:
         return await fetch_counters(client, Target("http://server", "m"))
 
@@ -48,3 +49,4 @@ async def test_a_server_that_shows_no_metrics_has_no_counters() -> None:
     assert await fetched(404, "no such page") == ServerCounters({})
     assert await fetched(200, "<h1>hello {</h1>") == ServerCounters({})
     assert (await fetched(200, BEFORE)).total(COPIED) == 120
+    assert (await fetched(200, BEFORE, "base64")).total(COPIED) == 120
