@@ -10,6 +10,8 @@ from itertools import accumulate
 from server.bench.span import Span
 from server.bench.words import WORDS
 
+LEAST_PER_WORD = 0.25  # tokens; a server that counts fewer counts something else
+
 
 @dataclass(frozen=True, slots=True)
 class TokenGauge:
@@ -24,10 +26,10 @@ class TokenGauge:
 
 
 def gauge_of(few_words: int, few_tokens: int, many_words: int, many_tokens: int) -> TokenGauge:
-    """The line through two prompts that the server has counted."""
-    if many_tokens <= few_tokens:
-        return TokenGauge()
+    """The line through two prompts that the server has counted; the plain gauge if it is too flat."""
     per_word = (many_tokens - few_tokens) / (many_words - few_words)
+    if per_word < LEAST_PER_WORD:
+        return TokenGauge()
     return TokenGauge(per_word, few_tokens - per_word * few_words)
 
 

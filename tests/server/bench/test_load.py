@@ -59,8 +59,9 @@ def test_a_gauge_turns_tokens_into_words() -> None:
     assert [len(p) for p in words(replace(LOAD, prompt=Span(310, 310), gauge=gauge))] == [200] * 20
 
 
-def test_counts_that_do_not_grow_are_no_gauge() -> None:
-    assert gauge_of(40, 0, 160, 0) == TokenGauge()
+@pytest.mark.parametrize(("few", "many"), [(0, 0), (90, 80), (1, 2)])
+def test_counts_that_hardly_grow_are_no_gauge(few: int, many: int) -> None:
+    assert gauge_of(40, few, 160, many) == TokenGauge()
 
 
 def test_arrivals_are_a_poisson_process_that_repeats() -> None:
