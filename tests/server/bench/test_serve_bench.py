@@ -130,6 +130,22 @@ def test_a_request_that_takes_too_long_is_given_up(stack: ExitStack, capsys: Cap
     assert "failed: 6 x timeout; the first: timeout: no whole answer" in capsys.readouterr().out
 
 
+def test_figures_that_cannot_be_written_are_shown(
+    stack: ExitStack, tmp_path: Path, capsys: Capture
+) -> None:
+    report = tmp_path / "report.json"
+
+    def answer(body: dict[str, object]) -> bytes:
+        report.mkdir(exist_ok=True)
+        return words_answer(body)
+
+    url = stack.enter_context(in_thread(FakeOpenAI(answer)))
+    assert bench(url, *PLAIN, f"--json={report}") == 2
+    said = capsys.readouterr()
+    assert "0 of 6" in said.out
+    assert said.err.splitlines()[-1] == f"octavo: {report}: Is a directory"
+
+
 def test_where_the_first_request_fails_nothing_is_measured(
     stack: ExitStack, capsys: Capture
 ) -> None:
