@@ -1,45 +1,46 @@
 """The command `octavo`: from a command line to an exit code, whatever ends the process."""
 
-import logging
+# Ctrl-C may come while modules are imported: all but these two are, once it is waited for.
 import os
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
 
 
-def run() -> NoReturn:
+def run() -> None:
     """The process's entry. It ends without waiting for a thread whose work nobody needs any more."""
     code = main()
-    logging.shutdown()
-    sys.stdout.flush()
-    os._exit(code)
+    os._exit(_closed(code))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code of the command, or 130 where Ctrl-C ended it."""
     try:
-        with _exit_on_sigterm():
-            # The import takes a while, in which Ctrl-C may come as well.
+        from server.exit_signals import exit_on_signals  # noqa: PLC0415
+
+        with exit_on_signals():
             from server.commands import run_command  # noqa: PLC0415
 
             return run_command(arguments)
     except KeyboardInterrupt:
+        import signal  # noqa: PLC0415
+
         print("octavo: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
 
 
-@contextmanager
-def _exit_on_sigterm() -> Iterator[None]:
-    """Ends what runs as an exception would, so that half-fetched files and pip go too."""
+def _closed(code: int) -> int:
+    """The exit code, once everything is written: another one where it cannot be."""
+    import logging  # noqa: PLC0415
 
-    def exit_now(number: int, _: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
+    from server.standard_output import OutputError, ReaderLeft, standard_output  # noqa: PLC0415
 
-    before = signal.signal(signal.SIGTERM, exit_now)
+    logging.shutdown()
+    if sys.stdout is None:
+        return code
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        with standard_output():
+            return code
+    except ReaderLeft:
+        return code
+    except OutputError as error:
+        print(f"octavo: {error}", file=sys.stderr)
+        return code or 1

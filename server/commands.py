@@ -14,6 +14,7 @@ from server.flags import GENERATE_FLAGS, SERVE_FLAGS, add_flags
 from server.launchd import LaunchdError
 from server.machine import this_machine
 from server.service_command import add_service
+from server.standard_output import OutputError, ReaderLeft, standard_output
 from server.store.model_store import DEFAULT_MODEL, aliases, pull_model
 from server.top.command import add_top
 from server.top.errors import WatchError
@@ -39,7 +40,9 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except (ModelError, InvalidRequest, BenchError) as error:
         print(f"octavo: {error}", file=sys.stderr)
         return USAGE_ERROR
-    except (GenerationFailed, LaunchdError, WatchError) as error:
+    except ReaderLeft:
+        return 0
+    except (GenerationFailed, LaunchdError, OutputError, WatchError) as error:
         print(f"octavo: {error}", file=sys.stderr)
         return FAILED
 
@@ -114,7 +117,9 @@ def _generate(flags: Namespace) -> int:
 
 
 def _pull(flags: Namespace) -> int:
-    print(pull_model(flags.name).path)
+    path = pull_model(flags.name).path
+    with standard_output() as out:
+        print(path, file=out)
     return 0
 
 

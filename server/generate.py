@@ -19,6 +19,7 @@ from server.errors import GenerationFailed
 from server.flag_reading import device_of, engine_config
 from server.logs import configure_logging
 from server.machine import this_machine
+from server.standard_output import standard_output
 from server.store.model_store import resolve_model
 from server.text.chat_template import render_chat
 from server.text.detokenizer import Detokenizer
@@ -28,7 +29,8 @@ from server.text.tokenizer_loading import load_tokenizer
 
 
 def generate(flags: Namespace) -> int:
-    """Streams the answer to the standard output. Raises ModelError, InvalidRequest, GenerationFailed."""
+    """Streams the answer to the standard output. Raises ModelError, InvalidRequest, GenerationFailed,
+    OutputError, ReaderLeft."""
     configure_logging(LogConfig(level="error"))
     logging.getLogger("engine").setLevel(logging.CRITICAL)  # its errors are told in one line below
     prompt = sys.stdin.read() if flags.prompt == "-" else flags.prompt
@@ -47,10 +49,12 @@ async def _generate(flags: Namespace, prompt: str) -> None:
     engine = await build_engine(path, config, _NoObserver())
     try:
         async for text in _texts(engine, tokenizer, prompt_ids, flags):
-            print(text, end="", flush=True)
+            with standard_output() as out:
+                print(text, end="", file=out)
     finally:
-        print(flush=True)
         await engine.stop(0)
+        with standard_output() as out:
+            print(file=out)
 
 
 class _NoObserver:

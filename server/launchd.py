@@ -38,7 +38,8 @@ class LaunchAgent:
 
 
 def property_list(agent: LaunchAgent) -> bytes:
-    """The agent as launchd reads it: started at login, and again whenever it fails."""
+    """The agent as launchd reads it: started at login, and again whenever it fails. Raises
+    LaunchdError."""
     keys = {
         "Label": LABEL,
         "ProgramArguments": list(agent.command),
@@ -54,7 +55,10 @@ def property_list(agent: LaunchAgent) -> bytes:
         "StandardOutPath": str(agent.log),
         "StandardErrorPath": str(agent.log),
     }
-    return plistlib.dumps(keys, sort_keys=False)
+    try:
+        return plistlib.dumps(keys, sort_keys=False)
+    except ValueError as error:  # a control character, or bytes that are no UTF-8
+        raise LaunchdError(f"launchd's file is plain text: {error}") from error
 
 
 class Launchd:

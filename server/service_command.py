@@ -14,6 +14,7 @@ from server.flag_reading import API_KEY_VARIABLE, FlagError, serve_config
 from server.flags import SERVE_FLAGS, add_flags
 from server.launchd import LaunchAgent, Launchd, LaunchdError, property_list
 from server.machine import this_machine
+from server.standard_output import standard_output
 
 _MAC = "darwin"
 _WORDS_BEFORE_FLAGS = 2  # service install
@@ -36,7 +37,9 @@ def add_service(parser: ArgumentParser) -> None:
 
 
 def _print(flags: Namespace) -> int:
-    sys.stdout.write(property_list(_agent(flags)).decode())
+    text = property_list(_agent(flags)).decode()
+    with standard_output() as out:
+        out.write(text)
     return 0
 
 
@@ -56,7 +59,9 @@ def _uninstall(_: Namespace) -> int:
 
 
 def _status(_: Namespace) -> int:
-    sys.stdout.write(_launchd().status())
+    text = _launchd().status()
+    with standard_output() as out:
+        out.write(text)
     return 0
 
 

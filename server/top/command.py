@@ -4,10 +4,10 @@ octavo top http://127.0.0.1:8000
 """
 
 import os
-import sys
 from argparse import ArgumentParser, Namespace
 
 from server.flag_reading import API_KEY_VARIABLE, key_to_send
+from server.standard_output import standard_output
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -31,10 +31,11 @@ def add_top(parser: ArgumentParser) -> None:
 
 
 def _top(flags: Namespace) -> int:
-    """Raises FlagError, WatchError."""
+    """Raises FlagError, WatchError, OutputError, ReaderLeft."""
     from server.top.snapshot_reader import read_snapshots  # noqa: PLC0415
     from server.top.view import show  # noqa: PLC0415
 
     key = key_to_send(flags.api_key, os.environ)
     snapshots = read_snapshots(flags.url, key)
-    return show(snapshots, sys.stdout, os.environ, once=flags.once, as_json=flags.json)
+    with standard_output() as out:
+        return show(snapshots, out, os.environ, once=flags.once, as_json=flags.json)

@@ -26,7 +26,7 @@ def read_snapshots(url: str, key: str | None) -> Generator[Snapshot, None, None]
         with httpx2.stream("GET", base + PATH, headers=headers, timeout=timeout) as answer:
             _check(answer, base)
             yield from _snapshots(answer, base)
-    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, UnicodeEncodeError) as error:
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, UnicodeError) as error:
         raise WatchError(f"{url!r} is no URL of a server") from error
     except httpx2.HTTPError as error:
         raise WatchError(f"{base} cannot be reached: {error or type(error).__name__}") from error

@@ -25,20 +25,17 @@ def show(
     once: bool,
     as_json: bool,
 ) -> int:
-    """Until the snapshots end or somebody presses Ctrl-C. Returns the exit code; raises what
-    `snapshots` raises."""
+    """Until the snapshots end or somebody presses Ctrl-C. Returns the exit code. Raises what
+    `snapshots` raises, and OSError."""
     with closing(snapshots):
         # The second snapshot is the first that knows rates.
         wanted: Iterable[Snapshot] = islice(snapshots, 1, 2) if once else snapshots
+        in_place = not (once or as_json)
         try:
-            with _shown(out, environment, in_place=not (once or as_json), as_json=as_json) as take:
+            with _shown(out, environment, in_place, as_json) as take:
                 for snapshot in wanted:
                     take(snapshot)
         except KeyboardInterrupt:
-            return 0
-        except BrokenPipeError:
-            # Nobody reads on; what is still in the buffer must not be written at the end either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
             return 0
     if not once:
         print("octavo: the server has ended", file=sys.stderr)
@@ -47,7 +44,7 @@ def show(
 
 @contextmanager
 def _shown(
-    out: TextIO, environment: Mapping[str, str], *, in_place: bool, as_json: bool
+    out: TextIO, environment: Mapping[str, str], in_place: bool, as_json: bool
 ) -> Iterator[Show]:
     if as_json:
         yield lambda snapshot: print(snapshot.model_dump_json(), file=out, flush=True)
@@ -68,10 +65,11 @@ def _is_screen(out: TextIO, environment: Mapping[str, str]) -> bool:
 
 
 def _look(out: TextIO, environment: Mapping[str, str], lines: int | None = None) -> Look:
-    size = os.get_terminal_size(out.fileno()) if out.isatty() else shutil.get_terminal_size()
+    columns, rows = os.get_terminal_size(out.fileno()) if out.isatty() else (0, 0)
+    usual = shutil.get_terminal_size()  # also for a terminal that does not know its size: 0 by 0
     return Look(
-        columns=size.columns,
-        lines=lines or size.lines,
+        columns=columns or usual.columns,
+        lines=lines or rows or usual.lines,
         colour=_is_screen(out, environment) and not environment.get("NO_COLOR"),
         blocks="utf" in (out.encoding or "").lower(),
     )

@@ -2,6 +2,7 @@
 
 import os
 import plistlib
+import re
 import sys
 from pathlib import Path
 
@@ -144,6 +145,16 @@ def test_print_shows_the_whole_command_line_and_where_it_starts(
     assert keys["ProgramArguments"][0] == sys.executable
     assert keys["ProgramArguments"][-5:] == ["serve", "--port", "0", "--grace", "5"]
     assert keys["WorkingDirectory"] == str(Path.cwd())
+
+
+@pytest.mark.parametrize("name", ["a\x01b", "\udcff"])
+def test_what_no_launchd_file_can_hold_is_one_line(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["service", "print", "--model", name]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert re.fullmatch(r"octavo: launchd's file is plain text: .+\n", told.err)
 
 
 @pytest.mark.parametrize("action", ["install", "uninstall", "status"])

@@ -15,6 +15,7 @@ import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from subprocess import Popen
 
 import pytest
@@ -138,7 +139,7 @@ def test_a_server_that_is_not_there_is_told(capsys: Capture) -> None:
     assert "cannot be reached" in refusal(f"http://127.0.0.1:{port}", capsys)
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "http://a:b:c", "http://x/\udcff"])
+@pytest.mark.parametrize("url", ["ftp://x", "http://a:b:c", "http://x/\udcff", "http://.."])
 def test_what_is_no_url_is_told(url: str, capsys: Capture) -> None:
     assert "is no URL of a server" in refusal(url, capsys)
 
@@ -228,8 +229,10 @@ class Terminal:
 
 
 @contextmanager
-def on_a_terminal(url: str, **environment: str) -> Iterator[tuple[Terminal, "Popen[str]"]]:
-    terminal = Terminal(80, 24)
+def on_a_terminal(
+    url: str, size: tuple[int, int] = (80, 24), **environment: str
+) -> Iterator[tuple[Terminal, "Popen[str]"]]:
+    terminal = Terminal(*size)
     command = [sys.executable, "-m", "server", "top", url]
     with started(
         command, stdout=terminal.slave, env={**os.environ, "TERM": "xterm", **environment}
@@ -238,7 +241,7 @@ def on_a_terminal(url: str, **environment: str) -> Iterator[tuple[Terminal, "Pop
     terminal.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_terminal_is_drawn_in_place_and_left_as_it_was(url: str, number: signal.Signals) -> None:
     with on_a_terminal(url) as (terminal, process):
         assert terminal.until(re.escape(HOME)).startswith(OPEN)
@@ -252,6 +255,27 @@ def test_a_terminal_is_drawn_in_place_and_left_as_it_was(url: str, number: signa
         terminal.until(re.escape(CLOSE))
         assert process.wait(PATIENCE) == (0 if number is signal.SIGINT else 128 + number)
         assert process.stderr.read() == ""
+
+
+def test_a_terminal_without_a_size_is_taken_for_an_ordinary_one(url: str) -> None:
+    with on_a_terminal(url, size=(0, 0)) as (terminal, process):
+        terminal.until(re.escape(HOME))
+        assert max(map(len, frame_lines(terminal.until(re.escape(HOME))))) == 80
+        process.send_signal(signal.SIGINT)
+        terminal.until(re.escape(CLOSE))
+        assert process.wait(PATIENCE) == 0
+
+
+def test_an_output_that_takes_nothing_is_one_line(
+    url: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for flags in (["--once"], ["--once", "--json"]):
+        with Path("/dev/full").open("w", encoding="utf-8") as full:
+            monkeypatch.setattr("sys.stdout", full)
+            assert main(["top", url, *flags]) == 1
+        assert capsys.readouterr().err == (
+            "octavo: the output cannot be written: No space left on device\n"
+        )
 
 
 def test_colours_are_left_out_where_asked(url: str) -> None:
