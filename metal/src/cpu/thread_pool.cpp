@@ -8,6 +8,27 @@
 
 namespace octavo::cpu {
 
+namespace {
+
+constexpr int kLooks = 200;  // some microseconds: longer waits are for a sleeper
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+template <class Condition>
+void look_for(const Condition& condition) {
+  for (int i = 0; i < kLooks && !condition(); i++) {
+    pause();
+  }
+}
+
+}  // namespace
+
 int available_cores() {
 #if defined(__linux__)
   cpu_set_t allowed;
@@ -46,9 +67,14 @@ void ThreadPool::run(int64_t units, int64_t piece, const Work& work) {
   }
   work_ready_.notify_all();
   help(job);
+  auto is_done = [&] { return job.helpers == 0; };
+  {
+    std::lock_guard lock(mutex_);
+    job_ = nullptr;  // nobody else begins to help
+  }
+  look_for(is_done);
   std::unique_lock lock(mutex_);
-  job_ = nullptr;
-  helpers_gone_.wait(lock, [&] { return job.helpers == 0; });
+  helpers_gone_.wait(lock, is_done);
 }
 
 void ThreadPool::help(Job& job) {
@@ -65,6 +91,9 @@ void ThreadPool::worker() {
   uint64_t seen = 0;
   std::unique_lock lock(mutex_);
   for (;;) {
+    lock.unlock();
+    look_for([&] { return generation_ != seen; });
+    lock.lock();
     work_ready_.wait(lock, [&] { return stopping_ || (job_ && generation_ != seen); });
     if (stopping_) {
       return;

@@ -1,7 +1,9 @@
 // A few worker threads that share out the units of one op.
 //
 // The calling thread works too and starts at once: a worker that wakes late finds nothing left and is not
-// waited for. Nobody spins: on a shared machine a spinning thread holds up the one it waits for.
+// waited for. Who waits looks a few times, for some microseconds, before it sleeps: the ops of a layer follow each
+// other within that, and waking a thread takes as long as a small op. It never spins for longer: on a shared machine
+// a spinning thread holds up the one it waits for.
 #pragma once
 
 #include <atomic>
@@ -41,7 +43,7 @@ class ThreadPool {
     int64_t units;
     int64_t piece;
     std::atomic<int64_t> next{0};
-    int helpers = 0;
+    std::atomic<int> helpers{0};
   };
 
   void start(int num_workers);
@@ -50,11 +52,11 @@ class ThreadPool {
   static void help(Job& job);
 
   std::mutex running_;  // held by the caller whose job is published
-  std::mutex mutex_;    // guards job_, helpers, generation_, stopping_
+  std::mutex mutex_;    // guards what follows; generation_ and helpers may be looked at without it
   std::condition_variable work_ready_;
   std::condition_variable helpers_gone_;
   Job* job_ = nullptr;
-  uint64_t generation_ = 0;
+  std::atomic<uint64_t> generation_{0};
   bool stopping_ = false;
   std::vector<std::thread> workers_;  // changed under running_
   std::atomic<int> num_threads_{1};
