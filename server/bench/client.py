@@ -19,7 +19,7 @@ DONE = "[DONE]"
 TEXT = "utf-8"  # of event streams and JSON
 CONNECT_SECONDS = 10.0
 UNAUTHORIZED = 401
-KEY_HINT = "give it with --api-key"
+ASKS_FOR_KEY = "asks for a valid key, give it with --api-key"
 
 
 def open_client(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
@@ -40,7 +40,7 @@ async def find_model(
     if model is not None:
         return model
     if answer.status_code == UNAUTHORIZED:
-        raise BenchError(f"{url} asks for a valid key: {KEY_HINT}")
+        raise BenchError(f"{url} {ASKS_FOR_KEY}")
     if not answer.is_success:
         raise BenchError(f"{url}/v1/models answers {answer.status_code}")
     try:
@@ -138,7 +138,7 @@ async def _check_status(response: httpx2.Response) -> None:
     except (ValueError, RecursionError):
         detail = response.text
     if response.status_code == UNAUTHORIZED:
-        detail = f"{detail} ({KEY_HINT})"
+        detail = f"{ASKS_FOR_KEY}: {detail}"
     raise RequestFailed(f"http {response.status_code}", detail)
 
 

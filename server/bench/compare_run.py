@@ -58,7 +58,10 @@ class Comparing:
         seed = self.seed + (self.rounds + 1) * SEEDS_A_ROUND
         for server in self.servers:
             load = Load(2, Span(64, 64), Span(8, 8), seed=seed)
-            await warm_up(self.prober, server.target, load, 2)
+            try:
+                await warm_up(self.prober, server.target, load, 2)
+            except RequestFailed as failure:
+                raise RequestFailed(failure.kind, f"{server.name}: {failure.detail}") from failure
         return await measure_gauge(self.prober, self.servers[0].target, seed) or TokenGauge()
 
     async def _outcome(

@@ -201,7 +201,7 @@ async def test_a_connection_that_breaks_within_a_stream_is_a_cut() -> None:
         (200, "text", "lists no model"),
         (200, {"data": [{"id": "\ud800"}]}, "lists no model"),
         (200, {"data": [{"id": 5}]}, "lists no model"),
-        (401, {}, "asks for a valid key: give it with --api-key"),
+        (401, {}, "asks for a valid key, give it with --api-key"),
         (503, {}, "answers 503"),
     ],
 )

@@ -125,7 +125,7 @@ def test_the_environment_holds_the_key_of_whoever_has_none(
     servers = two(stack, FakeOpenAI(key="mine"), FakeOpenAI(key="theirs"))
     load = ("--loads=prefill", "--rounds=1")
     assert compare(*servers, "--api-key=right=theirs", *load) == 2
-    assert "asks for a valid key: give it with --api-key" in capsys.readouterr().err
+    assert "asks for a valid key, give it with --api-key" in capsys.readouterr().err
     monkeypatch.setenv("OCTAVO_API_KEY", "mine")
     assert compare(*servers, "--api-key=right=theirs", *load) == 0
 
@@ -153,13 +153,13 @@ def test_a_load_has_the_same_prompts_whichever_others_are_chosen(stack: ExitStac
 def test_a_server_that_takes_too_long_is_given_up(stack: ExitStack, capsys: Capture) -> None:
     url = stack.enter_context(in_thread(FakeOpenAI(together=99)))
     assert compare(f"--server=a={url}", "--timeout=0.05") == 1
-    assert "failed: timeout: no whole answer in 0.05 seconds" in capsys.readouterr().err
+    assert "failed: timeout: a: no whole answer in 0.05 seconds" in capsys.readouterr().err
 
 
 def test_where_a_first_request_fails_nothing_is_compared(stack: ExitStack, capsys: Capture) -> None:
     left, right = FakeOpenAI(), FakeOpenAI(refuse=lambda _: True)
     assert compare(*two(stack, left, right)) == 1
-    assert "a request before the loads failed: http 400" in capsys.readouterr().err
+    assert "a request before the loads failed: http 400: right: not" in capsys.readouterr().err
     assert len(left.bodies) == FIRST
 
 

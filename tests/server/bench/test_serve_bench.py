@@ -191,14 +191,17 @@ def test_a_server_that_asks_for_a_key_is_told_with_the_flag(
     url = stack.enter_context(in_thread(FakeOpenAI(key="right")))
     assert bench(url, *PLAIN) == 2
     assert capsys.readouterr().err == (
-        f"octavo: {url} asks for a valid key: give it with --api-key\n"
+        f"octavo: {url} asks for a valid key, give it with --api-key\n"
     )
 
 
 def test_a_request_without_its_key_is_told_with_the_flag(stack: ExitStack, capsys: Capture) -> None:
     url = stack.enter_context(in_thread(FakeOpenAI(key="right", open_list=True)))
     assert bench(url, "--requests=1", "--api-key=wrong") == 1
-    assert "http 401: who are you? (give it with --api-key)" in capsys.readouterr().err
+    assert (
+        "http 401: asks for a valid key, give it with --api-key: who are you?"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_environment_may_hold_the_key(

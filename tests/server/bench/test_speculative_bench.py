@@ -54,6 +54,14 @@ def test_a_server_gives_every_answer_both_ways(octavo: LiveServer, tmp_path: Pat
     assert settings["speculative"] is settings["max_draft_tokens"] is None
 
 
+@pytest.mark.parametrize("flag", ["--speculative=ngram", "--model=x", "--threads=1"])
+def test_a_server_is_not_told_how_to_compute(capsys: pytest.CaptureFixture[str], flag: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "speculative", "--url=http://127.0.0.1:1", flag])
+    assert stopped.value.code == 2
+    assert f"{flag.partition('=')[0]}: cannot be used with --url" in capsys.readouterr().err
+
+
 def drafted(count: int) -> str:
     name = "octavo_drafted_tokens_total"
     return f"# TYPE {name} counter\n{name} {count}\n"
