@@ -121,3 +121,24 @@ def test_ctrl_c_on_a_terminal_ends_cleanly(model: Path) -> None:
         assert process.wait(PATIENCE) == 128 + signal.SIGINT
         os.close(terminal)
     assert told == "octavo: interrupted\n"
+
+
+def test_an_output_that_is_full_is_one_line(model: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            command(model, "hello", "--max-tokens", "12"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    assert ended.stderr == "octavo: the output cannot be written: No space left on device\n"
+    assert ended.returncode == 1
+
+
+def test_a_reader_that_leaves_ends_it_without_a_word(model: Path) -> None:
+    with started(command(model, "hello", "--max-tokens", "200", "--temperature", "0")) as process:
+        piped(process.stdout).close()
+        assert process.wait(PATIENCE) == 0
+        assert piped(process.stderr).read() == ""
