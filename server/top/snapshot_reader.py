@@ -1,6 +1,5 @@
 """Snapshots from a server's stream, one after the other."""
 
-import json
 from collections.abc import Generator, Iterator
 
 import httpx2
@@ -9,6 +8,7 @@ from pydantic import ValidationError
 from server.api.schemas.error import ErrorEnvelope
 from server.api.schemas.snapshot import Snapshot
 from server.top.errors import WatchError
+from server.top.text_width import harmless
 
 PATH = "/dashboard/snapshots"
 CONNECT_SECONDS = 10.0
@@ -57,7 +57,7 @@ def _check(answer: httpx2.Response, base: str) -> None:
                 "such as nginx; ask the server behind that"
             )
         case _:
-            raise WatchError(f"{base}: {envelope.error.message}")
+            raise WatchError(f"{base}: {harmless(envelope.error.message)}")
 
 
 def _snapshots(answer: httpx2.Response, base: str) -> Iterator[Snapshot]:
@@ -75,12 +75,12 @@ def _snapshot(data: str, base: str) -> Snapshot:
         return Snapshot.model_validate_json(data)
     except ValidationError as error:
         if envelope := _envelope(data):
-            raise WatchError(f"{base}: {envelope.error.message}") from error
+            raise WatchError(f"{base}: {harmless(envelope.error.message)}") from error
         raise WatchError(f"{base} is another version: its snapshots are not understood") from error
 
 
 def _envelope(text: str) -> ErrorEnvelope | None:
     try:
-        return ErrorEnvelope.model_validate(json.loads(text))
+        return ErrorEnvelope.model_validate_json(text)
     except ValueError:
         return None

@@ -163,7 +163,12 @@ def stranger(body: str, media: str, status: int = 200) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("body", "media", "status"),
-    [("<html>", "text/html", 200), ("{}", "application/json", 404), ("no", "text/plain", 401)],
+    [
+        ("<html>", "text/html", 200),
+        ("{}", "application/json", 404),
+        ("[" * 100_000, "application/json", 404),
+        ("no", "text/plain", 401),
+    ],
 )
 def test_another_kind_of_server_is_told(
     body: str, media: str, status: int, capsys: Capture
@@ -178,9 +183,14 @@ def test_another_version_is_told(capsys: Capture) -> None:
 
 
 def test_an_error_in_the_stream_is_told(capsys: Capture) -> None:
-    error = {"message": "too busy", "type": "server_error", "param": None, "code": "overloaded"}
+    error = {
+        "message": "too busy\n\x1b[2J",
+        "type": "server_error",
+        "param": None,
+        "code": "overloaded",
+    }
     with stranger(f"data: {json.dumps({'error': error})}\n\n", "text/event-stream") as url:
-        assert "too busy" in refusal(url, capsys)
+        assert refusal(url, capsys).endswith("too busy??[2J")
 
 
 def test_the_end_of_the_server_is_told(tokenizer: Tokenizer, capsys: Capture) -> None:
