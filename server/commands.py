@@ -126,4 +126,6 @@ def _pull(flags: Namespace) -> int:
 def _doctor(_: Namespace) -> int:
     from server.doctor import examine, findings  # noqa: PLC0415
 
-    return examine(findings())
+    found = findings()
+    with standard_output():
+        return examine(found)

@@ -40,7 +40,8 @@ def written_to(target: str, *words: str) -> tuple[int, str]:
 
 def test_a_full_output_is_one_line() -> None:
     said = "octavo: the output cannot be written: No space left on device\n"
-    assert written_to(">/dev/full", "service", "print") == (1, said)
+    for words in (("service", "print"), ("doctor",)):
+        assert written_to(">/dev/full", *words) == (1, said)
 
 
 def test_a_closed_output_is_one_line() -> None:
