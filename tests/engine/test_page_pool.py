@@ -441,6 +441,17 @@ def test_a_used_page_is_never_evicted() -> None:
     assert pool.lookup(ROOT, [1, 2, 3, 4], 0) == pages[:1]
 
 
+def test_a_pool_tells_who_holds_what_and_which_pages_it_keeps_in_their_order() -> None:
+    pool, (first, second) = pool_with_cached_chain(4, [[1, 2], [3, 4]])
+    (held,) = pool.allocate(1)
+    pool.retain([held])
+    assert pool.holders_by_page() == {held: 2}
+    assert sorted(pool.cached_pages()) == sorted([first, second])
+    evicted_first = pool.cached_pages()[0]
+    pool.allocate(2)  # the free page, and the one that was used longest ago
+    assert pool.cached_pages() == tuple({first, second} - {evicted_first})
+
+
 # --- the law ---
 
 
