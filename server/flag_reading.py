@@ -45,8 +45,8 @@ def device_of(flags: Namespace, machine: Machine) -> Device:
 def engine_config(flags: Namespace, device: Device, machine: Machine) -> EngineConfig:
     on_gpu = device is Device.GPU
     kv_dtype = KVDtype(flags.kv_dtype or (KVDtype.FLOAT16 if on_gpu else KVDtype.FLOAT32))
-    # On a CPU a step of 128 tokens computes a prompt as fast as one of 512, and holds up who
-    # waits for a token a quarter as long.
+    # On a CPU steps of 128 tokens compute a prompt nearly as fast as steps of 512, and hold up
+    # who waits for a token less than half as long.
     usual = max(2048 if on_gpu else 128, 2 * flags.max_num_seqs)
     max_num_batched_tokens = flags.max_num_batched_tokens or usual
     if max_num_batched_tokens <= flags.max_num_seqs:
