@@ -11,7 +11,6 @@ every slot of the budget, as if dense tensors left no gaps between them. All req
 beginning, so memory alone limits how many run.
 """
 
-import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,9 @@ from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.engine_stats import EngineLimits
 from engine.page_pool import PagePool
-from engine.request import Request, SamplingParams
+from engine.request import Request
 from engine.scheduler import Scheduler
+from server.bench.null_requests import null_requests
 from server.bench.null_runner import NullRunner
 from server.bench.span import Span
 
@@ -71,7 +71,7 @@ def measure_capacity(trace: CapacityTrace, budgets: Sequence[int]) -> list[Capac
 
 
 def _measure(trace: CapacityTrace, budget: int, admission: Admission) -> Capacity:
-    requests = _requests(trace)
+    requests = null_requests(trace.num_requests, trace.prompt_tokens, trace.new_tokens, trace.seed)
     num_slots = budget // (trace.bytes_per_token * trace.page_size) * trace.page_size
     gate = _Gate(num_slots, _room(trace, admission))
     waiting = deque(request for request in requests if gate.could_ever_hold(request))
@@ -158,15 +158,3 @@ def _engine(trace: CapacityTrace, num_pages: int) -> Engine:
     pool = PagePool(num_pages, trace.page_size)
     scheduler = Scheduler(config, limits, frozenset(), pool)
     return Engine(scheduler, NullRunner(trace.page_size * trace.bytes_per_token, num_pages))
-
-
-def _requests(trace: CapacityTrace) -> list[Request]:
-    dice = random.Random(trace.seed)
-    return [
-        Request(
-            str(i),
-            (0,) * trace.prompt_tokens.draw(dice),
-            SamplingParams(trace.new_tokens.draw(dice), temperature=0.0),
-        )
-        for i in range(trace.num_requests)
-    ]

@@ -5,7 +5,6 @@ over the number of slots in live pages. Pages that nobody holds are not part of 
 reported beside it. The report is of the worst moment of the trace.
 """
 
-import random
 from collections import deque
 from dataclasses import dataclass
 
@@ -13,8 +12,8 @@ from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.engine_stats import EngineLimits, EngineStats
 from engine.page_pool import PagePool
-from engine.request import Request, SamplingParams
 from engine.scheduler import Scheduler
+from server.bench.null_requests import null_requests
 from server.bench.null_runner import NullRunner
 from server.bench.span import Span
 
@@ -47,7 +46,9 @@ class FragmentationReport:
 
 def measure_fragmentation(trace: Trace) -> FragmentationReport:
     engine = _engine(trace)
-    arrivals = deque(_requests(trace))
+    arrivals = deque(
+        null_requests(trace.num_requests, trace.prompt_tokens, trace.new_tokens, trace.seed)
+    )
     moments: list[Moment] = []
     while arrivals or engine.has_work:
         if arrivals:
@@ -75,15 +76,3 @@ def _engine(trace: Trace) -> Engine:
     limits = EngineLimits(longest, trace.num_sequences, vocab_size=1)
     scheduler = Scheduler(config, limits, frozenset(), PagePool(num_pages, trace.page_size))
     return Engine(scheduler, NullRunner(trace.page_size * trace.bytes_per_token, num_pages))
-
-
-def _requests(trace: Trace) -> list[Request]:
-    dice = random.Random(trace.seed)
-    return [
-        Request(
-            str(i),
-            (0,) * trace.prompt_tokens.draw(dice),
-            SamplingParams(trace.new_tokens.draw(dice), temperature=0.0),
-        )
-        for i in range(trace.num_requests)
-    ]
