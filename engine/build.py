@@ -8,12 +8,14 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.config import EngineConfig, KVDtype
+from engine.device import arrays_cost_what_is_written
 from engine.draft_model_proposer import DraftLimits, DraftModelProposer
 from engine.engine import Engine
 from engine.engine_loop import EngineLoop, StepObserver
 from engine.engine_stats import EngineLimits
 from engine.errors import ModelError
 from engine.gpu_kernels import choose_kernels, kernel_format
+from engine.kv_pages import WriteRows
 from engine.kv_storage import KVShape, KVStorage
 from engine.model_runner import ModelRunner
 from engine.models import CausalLM, ModelSpec, load_model
@@ -76,16 +78,31 @@ def wire_engine(
 
 
 def make_runner(model: CausalLM, config: EngineConfig, num_pages: int) -> ModelRunner:
-    """A runner with pages of its own, warm. Raises ModelError where a shape is beyond the kernels."""
+    """A runner with pages of its own, warm.
+
+    Raises ModelError where a shape is beyond the kernels, or the pages beyond the address space.
+    """
     shape = kv_shape(model.spec, config)
     kernels = choose_kernels(config.attention, kernel_format(model.spec, shape.dtype))
-    storage = KVStorage(shape, num_pages, kernels.write_rows)
+    storage = make_storage(shape, num_pages, kernels.write_rows)
     runner = ModelRunner(model, storage, kernels.attention)
     try:
         warm_up(runner)
     except ValueError as error:
         raise ModelError(f"the kernels cannot serve this model: {error}") from error
     return runner
+
+
+def make_storage(shape: KVShape, num_pages: int, write_rows: WriteRows) -> KVStorage:
+    """Reserved where that costs no memory. Raises ModelError where the system refuses it."""
+    try:
+        return KVStorage(shape, num_pages, write_rows, reserved=arrays_cost_what_is_written())
+    except MemoryError as error:
+        nbytes = num_pages * shape.bytes_per_page
+        raise ModelError(
+            f"the system gives no address space for a KV cache of {nbytes:,} bytes; "
+            "choose a smaller budget, or raise the limit (ulimit -v, vm.overcommit_memory)"
+        ) from error
 
 
 def num_pages_of(model: CausalLM, config: EngineConfig, draft_model: CausalLM | None = None) -> int:

@@ -30,6 +30,14 @@ def select_device(device: Device, threads: int | None = None) -> None:
         metal.set_num_threads(threads)
 
 
+def arrays_cost_what_is_written() -> bool:
+    """Whether the parts of a large array that nobody has written take no memory.
+
+    So on a CPU, where the system backs an array piece by piece. A GPU may need all of it resident.
+    """
+    return mx.default_device().type == mx.DeviceType.cpu
+
+
 def report_device() -> DeviceReport:
     on_gpu = mx.default_device().type == mx.DeviceType.gpu
     return DeviceReport(

@@ -1,4 +1,4 @@
-"""How many pages have memory behind them: a small start, then doubling, never above the budget.
+"""How arrays of pages grow: a small start, then doubling, never above the budget.
 
 Doubling keeps the sum of all copies below twice the final size; growing page by page would copy
 quadratically.

@@ -10,7 +10,7 @@ from typing import Protocol
 import mlx.core as mx
 
 from engine.page_table import PageCopy
-from metal import paged_cache_update
+from metal import empty, paged_cache_update
 
 
 class WriteRows(Protocol):
@@ -63,7 +63,7 @@ class KVPages:
 
     @property
     def capacity(self) -> int:
-        """Pages that have memory behind them."""
+        """Pages in the arrays."""
         return self._key_pages.shape[0]
 
     @property
@@ -114,7 +114,7 @@ def _rows(pages: mx.array) -> mx.array:
 
 
 def _grown(pages: mx.array, capacity: int) -> mx.array:
-    fresh = mx.zeros((capacity, *pages.shape[1:]), pages.dtype)
+    fresh = empty((capacity, *pages.shape[1:]), pages.dtype)  # no slot is read before it is written
     # MLX writes into `fresh` itself, as nothing else refers to it
     grown = mx.slice_update(fresh, pages, mx.array([0]), axes=[0])
     del fresh

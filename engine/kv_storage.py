@@ -29,11 +29,21 @@ class KVShape:
 
 
 class KVStorage:
-    """The mutable state is the layers and the counters."""
+    """The mutable state is the layers, the capacity and the counters.
+
+    `reserved` storage has arrays for all its pages from the start and copies nothing, ever: it is
+    for systems that give an array its memory where it is written. Other storage grows by doubling.
+    """
 
     def __init__(
-        self, shape: KVShape, num_pages: int, write_rows: WriteRows = write_with_kernel
+        self,
+        shape: KVShape,
+        num_pages: int,
+        write_rows: WriteRows = write_with_kernel,
+        *,
+        reserved: bool = False,
     ) -> None:
+        """Raises MemoryError where the system refuses the address space of reserved storage."""
         self.shape = shape
         self.num_pages = num_pages  # the budget
         self.num_growths = 0
@@ -43,13 +53,25 @@ class KVStorage:
             KVPages(shape.num_kv_heads, shape.page_size, shape.head_dim, shape.dtype, write_rows)
             for _ in range(shape.num_layers)
         )
+        self._reserved = reserved
+        self._num_written = 0  # of reserved pages, those that had to have memory so far
+        if reserved:
+            for layer in self.layers:
+                layer.grow(num_pages)
 
     @property
     def capacity(self) -> int:
-        return self.layers[0].capacity
+        """Pages that have memory behind them."""
+        return self._num_written if self._reserved else self.layers[0].capacity
 
     def ensure(self, num_pages: int) -> None:
         """Give memory to the page ids below `num_pages`. One layer grows at a time."""
+        if self._reserved:
+            self._num_written = max(self._num_written, num_pages)
+        else:
+            self._grow(num_pages)
+
+    def _grow(self, num_pages: int) -> None:
         old = self.capacity
         capacity = grown_capacity(old, num_pages, self.num_pages)
         if capacity == old:

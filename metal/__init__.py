@@ -8,6 +8,7 @@ output number has one fixed order of arithmetic within an instruction level.
 
 from metal.ops import (
     embedding,
+    empty,
     instruction_level,
     instruction_levels,
     linear,
@@ -27,6 +28,7 @@ __all__ = [
     "PackedLinear",
     "PackedQuantized",
     "embedding",
+    "empty",
     "instruction_level",
     "instruction_levels",
     "linear",

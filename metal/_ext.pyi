@@ -1,8 +1,11 @@
+from collections.abc import Sequence
+
 import mlx.core as mx
 
 mlx_version: str
 probe_flops: int
 
+def empty(shape: Sequence[int], dtype: mx.Dtype) -> mx.array: ...
 def paged_cache_update(pages: mx.array, values: mx.array, slot_mapping: mx.array) -> mx.array: ...
 def paged_attention(
     q: mx.array,

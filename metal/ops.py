@@ -6,6 +6,7 @@ built and refused with a ValueError that reads "[op] expected ..., got ...". Wha
 out of range does. No operation reads or writes outside its arrays.
 """
 
+from collections.abc import Sequence
 from importlib.metadata import version
 
 import mlx.core as mx
@@ -27,6 +28,16 @@ if version("mlx") != _ext.mlx_version:
         f"metal._ext was built for mlx {_ext.mlx_version} but mlx {version('mlx')} is installed; "
         f"in the checkout run: {BUILD_COMMAND}"
     )
+
+
+def empty(shape: Sequence[int], dtype: mx.Dtype) -> mx.array:
+    """An array whose contents nobody has written; reading them gives anything, NaN too.
+
+    A large one takes address space at once and memory only where it is written, page of the system by page.
+    Raises ValueError for a negative size; its evaluation raises MemoryError where the system refuses the
+    address space.
+    """
+    return _ext.empty(shape, dtype)
 
 
 def paged_cache_update(pages: mx.array, values: mx.array, slot_mapping: mx.array) -> mx.array:

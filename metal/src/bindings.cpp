@@ -7,6 +7,7 @@
 #include "cpu/instruction_level.h"
 #include "cpu/thread_pool.h"
 #include "embedding.h"
+#include "empty.h"
 #include "linear.h"
 #include "machine_probe.h"
 #include "paged_attention.h"
@@ -25,6 +26,9 @@ using OptionalArray = std::optional<mx::array>;
 namespace {
 
 void bind_paged_ops(nb::module_& m) {
+  m.def(
+      "empty", [](const std::vector<int>& shape, mx::Dtype dtype) { return empty({shape.begin(), shape.end()}, dtype); },
+      "shape"_a, "dtype"_a);
   m.def("paged_cache_update", &paged_cache_update, "pages"_a, "values"_a, "slot_mapping"_a);
   m.def(
       "paged_attention",

@@ -166,7 +166,7 @@ def _gauges(stats: EngineStats) -> tuple[tuple[str, str, float], ...]:
 
 def _counters(stats: EngineStats) -> tuple[tuple[str, str, int], ...]:
     return (
-        ("octavo_pool_growths", "Times the page pool grew.", stats.pool_growths),
+        ("octavo_pool_growths", "Times all pages moved to larger arrays.", stats.pool_growths),
         ("octavo_page_copies", "Pages copied before a write.", stats.page_copies),
         ("octavo_preemptions", "Sequences put back to the queue.", stats.preemptions),
         ("octavo_evictions", "Cached pages given up.", stats.evictions),

@@ -8,7 +8,7 @@ from engine.step_batch import Drawn, RowResult, StepBatch, StepResult
 class NullRunner:
     """Computes nothing: every token is 0, so a text ends where its request says.
 
-    The pages grow as a real runner's do. `num_pages` is the budget.
+    The pages grow as those of a runner on a GPU. `num_pages` is the budget.
     """
 
     def __init__(self, bytes_per_page: int, num_pages: int) -> None:

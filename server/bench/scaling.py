@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from engine.models import CausalLM
 from server.bench.line_fit import Line, fit_line
-from server.bench.workbench import decode_seconds, prefill_seconds
+from server.bench.workbench import decode_seconds, prefill_steps
 
 BATCH_CONTEXT = 128  # tokens before each sequence of the batch sweep
 POOL_SEQUENCES, POOL_CONTEXT = 4, 128
@@ -112,7 +112,7 @@ def pool_sweep(model: CausalLM, sizes: Sizes) -> Sweep:
 
 def prompt_sweep(model: CausalLM, sizes: Sizes) -> Sweep:
     points = [
-        Point(tokens, prefill_seconds(model, tokens, TOKENS_PER_STEP), tokens)
+        Point(tokens, sum(prefill_steps(model, tokens, TOKENS_PER_STEP)), tokens)
         for tokens in doubled(min(128, sizes.longest // 2), sizes.longest)
     ]
     return _sweep(
@@ -127,7 +127,7 @@ def prompt_sweep(model: CausalLM, sizes: Sizes) -> Sweep:
 def chunk_sweep(model: CausalLM, sizes: Sizes) -> Sweep:
     tokens = min(CHUNKED_PROMPT, sizes.longest)
     points = [
-        Point(-(-tokens // chunk), prefill_seconds(model, tokens, chunk), tokens)
+        Point(-(-tokens // chunk), sum(prefill_steps(model, tokens, chunk)), tokens)
         for chunk in reversed(doubled(tokens // 16, tokens // 2))
     ]
     return _sweep(

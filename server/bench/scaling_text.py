@@ -32,13 +32,24 @@ def sweep_text(sweep: Sweep) -> str:
 
 def arrivals_text(arrivals: Sequence[Arrival]) -> str:
     prompt = arrivals[0].prompt_tokens
-    header = ("tokens a step", "steady, ms", "median, ms", "worst, ms", "prompt, s", "prompt tok/s")
+    header = (
+        "tokens a step",
+        "steady, ms",
+        "median, ms",
+        "worst, ms",
+        "chunk alone, ms",
+        "worst/(chunk + step)",
+        "prompt, s",
+        "prompt tok/s",
+    )
     rows = [
         (
             str(arrival.tokens_per_step),
             f"{arrival.steady_gap * 1e3:.1f}",
             f"{arrival.median_gap * 1e3:.1f}",
             f"{arrival.worst_gap * 1e3:.1f}",
+            f"{arrival.longest_chunk * 1e3:.1f}",
+            f"{arrival.worst_of_chunk_and_step:.2f}",
             f"{arrival.prompt_seconds:.2f}",
             f"{arrival.prompt_tokens_per_second:,.0f}",
         )

@@ -38,8 +38,8 @@ class Workbench:
         num_pages = max(-(-num_tokens // config.page_size), backed_pages)
         runner = make_runner(model, config, num_pages)
         if backed_pages:
-            nothing = Row("grow", (0,), start=0, page_ids=(0,), slots=(0,))
-            runner.run(StepBatch((nothing,), num_pages=backed_pages))
+            rows = _one_token_in_each(backed_pages, config.page_size)
+            runner.run(StepBatch(rows, num_pages=backed_pages))
         limits = engine_limits(model.spec, config, num_pages)
         pool = PagePool(num_pages, config.page_size)
         self._engine = Engine(Scheduler(config, limits, model.spec.eos_token_ids, pool), runner)
@@ -94,8 +94,16 @@ def decode_seconds(
     return median(bench.step() for _ in range(num_steps))
 
 
-def prefill_seconds(model: CausalLM, prompt_tokens: int, tokens_per_step: int) -> float:
-    """From a prompt to its first token, with nobody else there."""
+def prefill_steps(model: CausalLM, prompt_tokens: int, tokens_per_step: int) -> list[float]:
+    """Seconds of the steps from a prompt to its first token, with nobody else there."""
     bench = Workbench(model, prompt_tokens + 16, tokens_per_step)
     bench.add(prompt_tokens, 1)
-    return sum(bench.answer_all())
+    return bench.answer_all()
+
+
+def _one_token_in_each(num_pages: int, page_size: int) -> tuple[Row, ...]:
+    """What makes the system back every page: it gives memory only where something is written."""
+    return tuple(
+        Row(f"{page}", (0,), start=0, page_ids=(page,), slots=(page * page_size,))
+        for page in range(num_pages)
+    )

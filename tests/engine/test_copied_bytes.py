@@ -1,18 +1,28 @@
 """How many bytes of K/V an engine copies: none of what paged attention reads, all of what dense does."""
 
+from collections.abc import Callable
+
 from engine.config import AttentionKind
+from engine.engine import Engine
 from engine.engine_stats import CopiedBytes, EngineStats
 from engine.models import CausalLM
 from engine.request import Request, SamplingParams
-from tests.support.engine_runs import engine_for, run
+from tests.support.engine_runs import engine_for, growing_engine_for, run
 
+MakeEngine = Callable[..., Engine]
 PAGE_SIZE = 4
 PROMPT = 10
 
 
-def stats_of(model: CausalLM, num_requests: int, new_tokens: int, **config: object) -> EngineStats:
+def stats_of(
+    model: CausalLM,
+    num_requests: int,
+    new_tokens: int,
+    make_engine: MakeEngine = engine_for,
+    attention: AttentionKind = AttentionKind.PAGED,
+) -> EngineStats:
     """Of requests of one length that run together, their prompts in one step."""
-    engine = engine_for(model, page_size=PAGE_SIZE, prefix_cache=False, **config)
+    engine = make_engine(model, page_size=PAGE_SIZE, prefix_cache=False, attention=attention)
     sampling = SamplingParams(new_tokens, temperature=0.0, ignore_eos=True)
     prompts = (tuple(range(i, i + PROMPT)) for i in range(num_requests))
     run(engine, [Request(str(i), prompt, sampling) for i, prompt in enumerate(prompts)])
@@ -38,9 +48,9 @@ def test_dense_attention_gathers_every_page_in_every_step(llama: CausalLM) -> No
 
 
 def test_paged_attention_copies_at_least_99_percent_fewer_bytes(llama: CausalLM) -> None:
-    """Its own copies, of a pool that doubles from 16 to 128 pages, count too."""
+    """Where pages grow too: the copies of a pool that doubles from 16 to 128 of them count."""
     load = (2, 240)
-    paged = stats_of(llama, *load)
+    paged = stats_of(llama, *load, growing_engine_for)
     dense = stats_of(llama, *load, attention=AttentionKind.DENSE)
     assert paged.kv_copied == CopiedBytes(growth=(16 + 32 + 64) * paged.bytes_per_page)
     assert dense.kv_copied.gather == gathered_pages(*load) * dense.bytes_per_page

@@ -8,7 +8,7 @@ from engine.config import AttentionKind, KVDtype
 from engine.models import CausalLM
 from engine.request import Request, SamplingParams
 from engine.token_event import FinishReason
-from tests.support.engine_runs import MIB, Answers, engine_for, run, solo
+from tests.support.engine_runs import MIB, Answers, engine_for, growing_engine_for, run, solo
 
 VOCAB = 256  # token ids that every tiny model has
 
@@ -210,12 +210,20 @@ def test_min_tokens_holds_the_end_back(llama: CausalLM) -> None:
 
 def test_growth_in_mid_text_loses_nothing(llama: CausalLM) -> None:
     request = greedy("r", prompt(10), max_tokens=400)
-    engine = engine_for(llama, page_size=4)
+    engine = growing_engine_for(llama, page_size=4)
     grown = run(engine, [request])
     assert grown == solo(llama, request)
     stats = engine.stats()
     assert stats.pool_growths >= 3
-    assert stats.kv_copied.growth < 2 * stats.page_capacity * stats.bytes_per_page
+    assert 0 < stats.kv_copied.growth < 2 * stats.page_capacity * stats.bytes_per_page
+
+
+def test_on_a_cpu_no_page_is_ever_copied_to_make_room(llama: CausalLM) -> None:
+    engine = engine_for(llama, page_size=4)
+    run(engine, [greedy("r", prompt(10), max_tokens=400)])
+    stats = engine.stats()
+    assert stats.page_capacity == -(-(10 + 400 - 1) // 4)
+    assert (stats.pool_growths, stats.kv_copied.total) == (0, 0)
 
 
 def test_page_counts_level_off_over_many_requests(llama: CausalLM) -> None:

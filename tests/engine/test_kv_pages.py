@@ -140,6 +140,31 @@ def test_a_need_that_is_met_copies_nothing() -> None:
     assert kept.num_growths == 1
 
 
+def test_reserved_storage_never_copies_and_counts_the_pages_that_it_was_asked_for() -> None:
+    kept = KVStorage(KVShape(3, HEADS, DIM, PAGE_SIZE, mx.float32), 50, reserved=True)
+    assert kept.capacity == 0
+    arrays = kept.arrays()
+    seen = []
+    for needed in (1, 7, 3, 50, 20):
+        kept.ensure(needed)
+        seen.append(kept.capacity)
+    assert seen == [1, 7, 7, 50, 50]
+    assert all(a is b for a, b in zip(arrays, kept.arrays(), strict=True))
+    assert (kept.num_growths, kept.copied.total) == (0, 0)
+
+
+def test_reserved_pages_hold_what_is_written_up_to_the_last() -> None:
+    kept = KVStorage(KVShape(2, HEADS, DIM, PAGE_SIZE, mx.float32), 50, reserved=True)
+    keys, values = rows(PAGE_SIZE, 9)
+    for layer in kept.layers:
+        layer.write(keys, values, slots(*range(49 * PAGE_SIZE, 50 * PAGE_SIZE)))
+        layer.copy_pages([PageCopy(source=49, target=0)])
+        for page in (49, 0):
+            found = gathered(layer, [page], PAGE_SIZE)
+            assert np.array_equal(found[0], np.array(keys))
+            assert np.array_equal(found[1], np.array(values))
+
+
 def test_bytes_per_page_are_those_of_the_arrays() -> None:
     kept = storage(num_pages=50)
     kept.ensure(1)

@@ -110,6 +110,26 @@ def test_a_model_that_is_not_there_is_one_line() -> None:
     assert (done.returncode, done.stderr) == (2, "octavo: /no/such.gguf: no such file or folder\n")
 
 
+def test_a_kv_cache_beyond_the_address_space_is_one_line(model: Path) -> None:
+    limit = 16 << 30
+    limited = "import resource as r, runpy, sys; r.setrlimit(r.RLIMIT_AS, ({0}, {0})); {1}".format(
+        limit, "runpy.run_module('server', run_name='__main__')"
+    )
+    arguments = command(model, "hello", "--kv-cache-memory", "64GiB")[3:]
+    ended = subprocess.run(
+        [sys.executable, "-c", limited, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.stderr.startswith(
+        "octavo: the system gives no address space for a KV cache of 68,"
+    )
+    assert ended.stderr.count("\n") == 1
+    assert ended.returncode == 2
+
+
 def test_ctrl_c_on_a_terminal_ends_cleanly(model: Path) -> None:
     terminal, inner = pty.openpty()
     generating = command(model, "--raw", "hello", "--max-tokens", "500")

@@ -4,11 +4,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from engine.build import make_engine
+from engine.build import engine_limits, kv_shape, make_engine, num_pages_of, warm_up
 from engine.config import EngineConfig
 from engine.engine import Engine
+from engine.kv_storage import KVStorage
+from engine.model_runner import ModelRunner
 from engine.models import CausalLM
+from engine.page_pool import PagePool
 from engine.request import Request
+from engine.scheduler import Scheduler
 from engine.token_event import FinishReason, TokenEvent, TokenLogprob
 
 MIB = 1 << 20
@@ -46,6 +50,18 @@ def engine_for(
 ) -> Engine:
     """An engine around `model`; `changes` are fields of EngineConfig."""
     return make_engine(model, replace(CONFIG, **changes), draft_model)  # type: ignore[arg-type]
+
+
+def growing_engine_for(model: CausalLM, **changes: object) -> Engine:
+    """The same with pages whose arrays double, as on a GPU."""
+    config = replace(CONFIG, **changes)  # type: ignore[arg-type]
+    num_pages = num_pages_of(model, config)
+    storage = KVStorage(kv_shape(model.spec, config), num_pages)
+    runner = ModelRunner(model, storage, config.attention)
+    warm_up(runner)
+    limits = engine_limits(model.spec, config, num_pages)
+    pool = PagePool(num_pages, config.page_size)
+    return Engine(Scheduler(config, limits, model.spec.eos_token_ids, pool), runner)
 
 
 def run(engine: Engine, requests: Sequence[Request], every: int = 0) -> Answers:

@@ -93,7 +93,7 @@ def test_one_request_can_be_drawn() -> None:
 def test_sizes_are_whole_and_nothing_touches_the_frame() -> None:
     points = (Point(1, 0.01, 1), Point(2, 0.02, 2))
     sweep = Sweep("batch", "a step", "sequences", "a + b x", points, Line(0.0, 0.01, 0.0))
-    arrivals = [Arrival(64, 0.01, 0.02, 0.03, 4000, 2.0)]
+    arrivals = [Arrival(64, 0.01, 0.02, 0.03, 0.015, 4000, 2.0)]
     footprint = Footprint(0, 100 * MIB, 300 * MIB, 100 * MIB, 150 * MIB, 16000)
     batch, arrival, memory = scaling_figure("tiny", [sweep], arrivals, footprint).axes
     assert x_labels(batch) == ["1", "2"]

@@ -149,9 +149,9 @@ def test_a_line_that_falls_has_one_sign() -> None:
 
 
 def test_an_arrival_and_a_footprint_are_told_in_their_units() -> None:
-    lines = arrivals_text([Arrival(64, 0.01, 0.02, 0.03, 4000, 2.0)]).splitlines()
+    lines = arrivals_text([Arrival(64, 0.01, 0.02, 0.03, 0.015, 4000, 2.0)]).splitlines()
     assert "4,000 tokens" in lines[0]
-    assert lines[-1].split() == ["64", "10.0", "20.0", "30.0", "2.00", "2,000"]
+    assert lines[-1].split() == ["64", "10.0", "20.0", "30.0", "15.0", "1.20", "2.00", "2,000"]
     mib = 1 << 20
     footprint = Footprint(50 * mib, 150 * mib, 350 * mib, 100 * mib, 150 * mib, 16000)
     assert footprint.ratio == 300 / 250
