@@ -16,7 +16,10 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StopRequest:
-    """Set by the first signal. A second one ends the process there and then."""
+    """Set by the first signal. A second one ends the process there and then.
+
+    A hangup that was ignored at the start (nohup) stays so.
+    """
 
     def __init__(self, last_wish: Callable[[], None]) -> None:
         self._last_wish = last_wish
@@ -26,12 +29,13 @@ class StopRequest:
     @contextmanager
     def on_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
+        heard = [number for number in _SIGNALS if not _is_ignored_hangup(number)]
+        for number in heard:
             loop.add_signal_handler(number, self._receive, number)
         try:
             yield
         finally:
-            for number in _SIGNALS:
+            for number in heard:
                 loop.remove_signal_handler(number)
 
     async def comes_before(self, task: "asyncio.Task[Result]") -> bool:
@@ -53,3 +57,7 @@ class StopRequest:
             self.exit_at_once()
         self._signal = number
         self._asked.set()
+
+
+def _is_ignored_hangup(number: signal.Signals) -> bool:
+    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from server.bench.bench import Bench
 from server.bench.flag_parsers import MOST_REQUESTS
 from server.bench.fragmentation import FragmentationReport, Trace, measure_fragmentation
-from server.bench.output import JSON_FLAG, write_json
+from server.bench.output import JSON_FLAG, told, write_json
 from server.bench.span import span
 from server.flag_values import whole
 from server.flags import Flag, FlagGroup
@@ -52,9 +52,9 @@ def _run(flags: Namespace) -> int:
         seed=flags.seed,
     )
     report = measure_fragmentation(trace)
-    print(_as_text(trace, report))
-    if flags.json:
-        write_json(flags.json, _as_object(trace, report))
+    with told(_as_text(trace, report)):
+        if flags.json:
+            write_json(flags.json, _as_object(trace, report))
     return 0
 
 

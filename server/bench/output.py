@@ -1,13 +1,16 @@
-"""Files that a bench writes: checked before hours of measuring, written at the end."""
+"""Where a bench puts what it found: the standard output, and files checked before hours of measuring."""
 
 import json
 import os
 from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from server.bench.errors import BenchError
 from server.flag_values import not_empty
 from server.flags import Flag, FlagGroup
+from server.standard_output import standard_output
 
 
 def json_file(text: str) -> Path:
@@ -19,6 +22,21 @@ def png_file(text: str) -> Path:
     if path.suffix.lower() != ".png":
         raise ArgumentTypeError(f"{text!r} does not end in .png")
     return path
+
+
+def tell(text: str) -> None:
+    """Print it now. Raises OutputError, and ReaderLeft where nobody reads any more."""
+    with standard_output() as out:
+        print(text, file=out, flush=True)
+
+
+@contextmanager
+def told(text: str) -> Iterator[None]:
+    """`tell`, but the block, which writes the files, runs in any case before it raises."""
+    try:
+        tell(text)
+    finally:
+        yield
 
 
 def write_json(path: Path, value: object) -> None:

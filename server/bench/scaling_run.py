@@ -14,7 +14,7 @@ from server.bench.footprint import (
     resident_bytes,
     tells_resident_bytes,
 )
-from server.bench.output import write_json
+from server.bench.output import tell, write_json
 from server.bench.plot import check_plotting, save_figure
 from server.bench.scaling import SWEEPS, Sizes, Sweep
 from server.bench.scaling_plot import scaling_figure
@@ -74,7 +74,7 @@ def _sizes(flags: Namespace, model: CausalLM) -> Sizes:
 
 def _run_memory(flags: Namespace, model: CausalLM, weights: int, before: int) -> Footprint:
     footprint = measure_footprint(model, weights, before, flags.context)
-    print(footprint_text(footprint), end="\n\n", flush=True)
+    tell(f"{footprint_text(footprint)}\n")
     return footprint
 
 
@@ -83,7 +83,7 @@ def _run_sweeps(flags: Namespace, model: CausalLM, sizes: Sizes) -> list[Sweep]:
     for name, measure in SWEEPS:
         if name in flags.sweeps:
             sweep = measure(model, sizes)
-            print(sweep_text(sweep), end="\n\n", flush=True)
+            tell(f"{sweep_text(sweep)}\n")
             sweeps.append(sweep)
     return sweeps
 
@@ -92,5 +92,5 @@ def _run_arrivals(flags: Namespace, model: CausalLM) -> list[Arrival]:
     if "budget" not in flags.sweeps:
         return []
     arrivals = [measure_arrival(model, flags.long_prompt, budget) for budget in flags.budgets]
-    print(arrivals_text(arrivals), flush=True)
+    tell(arrivals_text(arrivals))
     return arrivals

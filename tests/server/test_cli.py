@@ -1,8 +1,10 @@
 """The process of `octavo`, whatever the command."""
 
+import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,8 +42,19 @@ def written_to(target: str, *words: str) -> tuple[int, str]:
 
 def test_a_full_output_is_one_line() -> None:
     said = "octavo: the output cannot be written: No space left on device\n"
-    for words in (("service", "print"), ("doctor",)):
+    for words in (("service", "print"), ("doctor",), ("bench", "capacity", "--requests=3")):
         assert written_to(">/dev/full", *words) == (1, said)
+
+
+@pytest.mark.parametrize(("target", "code"), [(">/dev/full", 1), ("| true", 0)])
+@pytest.mark.parametrize("bench", ["capacity", "fragmentation"])
+def test_a_bench_keeps_its_file_where_its_table_cannot_be_printed(
+    tmp_path: Path, bench: str, target: str, code: int
+) -> None:
+    report = tmp_path / "report.json"
+    done, said = written_to(target, "bench", bench, "--requests=3", f"--json={report}")
+    assert (done, "Traceback" in said) == (code, False)
+    assert json.loads(report.read_text(encoding="utf-8"))["trace"]["num_requests"] == 3
 
 
 def test_a_closed_output_is_one_line() -> None:

@@ -20,6 +20,7 @@ from server.listener import listen
 from server.service import Loaded, Service
 from server.text.tokenizer import Tokenizer
 from tests.support.fake_engine import FakeEngine
+from tests.support.signals import taken
 
 PATIENCE = 30.0  # seconds; only a hang takes so long
 SHORT_GRACE = 0.05
@@ -136,10 +137,21 @@ async def test_an_idle_server_ends_well_on_every_signal_to_stop(
     tokenizer: Tokenizer, number: signal.Signals
 ) -> None:
     engine = EndingEngine(tokenizer)
-    async with serving(engine, tokenizer) as service:
-        os.kill(os.getpid(), number)
-        assert await service.exit_code() == 0
+    with taken(number, signal.SIG_DFL):
+        async with serving(engine, tokenizer) as service:
+            os.kill(os.getpid(), number)
+            assert await service.exit_code() == 0
     assert engine.status is EngineStatus.DEAD
+
+
+async def test_a_server_that_nohup_started_outlives_a_hangup(tokenizer: Tokenizer) -> None:
+    engine = EndingEngine(tokenizer)
+    with taken(signal.SIGHUP, signal.SIG_IGN):
+        async with serving(engine, tokenizer) as service:
+            os.kill(os.getpid(), signal.SIGHUP)
+            stream = service.stream("hello", max_tokens=4)
+            assert (await stream)[-1] == "[DONE]"
+            assert (await service.client.get("/health")).status_code == 200
 
 
 async def test_running_requests_end_in_peace_while_new_ones_are_refused(

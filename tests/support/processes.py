@@ -1,9 +1,12 @@
 """Processes that a test starts, and that do not outlive it."""
 
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO
+
+from tests.support.signals import taken
 
 
 @contextmanager
@@ -14,8 +17,13 @@ def started(
     stderr: int | None = subprocess.PIPE,
     env: Mapping[str, str] | None = None,
 ) -> Iterator["subprocess.Popen[str]"]:
-    """A running command; killed where the test did not end it."""
-    with subprocess.Popen(command, stdout=stdout, stderr=stderr, env=env, text=True) as process:
+    """A running command; killed where the test did not end it.
+
+    A hangup ends it as on a terminal, even where nohup runs the tests.
+    """
+    with taken(signal.SIGHUP, signal.SIG_DFL):
+        process = subprocess.Popen(command, stdout=stdout, stderr=stderr, env=env, text=True)
+    with process:
         try:
             yield process
         finally:
