@@ -16,9 +16,8 @@ COLOURS = ("tab:gray", "tab:blue", "tab:orange", "tab:green", "tab:red", "tab:pu
 
 
 def comparison_figure(comparisons: Sequence[Comparison]) -> "Figure":
-    blocks = [
-        list(block) for _, block in groupby(comparisons, key=lambda c: (c.load.name, c.figure))
-    ]
+    grouped = groupby(comparisons, key=lambda c: (c.load.name, c.figure))
+    blocks = [block for _, group in grouped if _compares(block := list(group))]
     columns = min(COLUMNS, len(blocks))
     rows = -(-len(blocks) // columns)
     figure = new_figure(
@@ -30,6 +29,12 @@ def comparison_figure(comparisons: Sequence[Comparison]) -> "Figure":
     for unused in panels[len(blocks) :]:
         unused.set_axis_off()
     return figure
+
+
+def _compares(block: Sequence[Comparison]) -> bool:
+    """The load is there for the figure, or several servers told it: a lone one stands in the table."""
+    first = block[0]
+    return first.figure in first.load.shown or sum(c.value is not None for c in block) > 1
 
 
 def _draw(axes: "Axes", block: Sequence[Comparison]) -> None:

@@ -1,5 +1,7 @@
 """What the plots of benches show, read from the figures before they become pictures."""
 
+from collections.abc import Mapping
+
 import pytest
 from matplotlib.axes import Axes
 
@@ -12,7 +14,7 @@ from server.bench.chunk import Usage
 from server.bench.compare_loads import LOADS
 from server.bench.compare_plot import comparison_figure
 from server.bench.comparison import compare
-from server.bench.figure import COPIED
+from server.bench.figure import COPIED, Figure
 from server.bench.footprint import Footprint
 from server.bench.kernels_bench import kernels_figure
 from server.bench.line_fit import Line
@@ -102,11 +104,24 @@ def test_sizes_are_whole_and_nothing_touches_the_frame() -> None:
     assert headroom(memory, 300) > 1.05
 
 
+EIGHT_CLIENTS = next(load for load in LOADS if load.name == "clients-8")
+
+
+def told_by(server: str, more: Mapping[Figure, float] | None = None) -> Outcome:
+    figures = dict.fromkeys(EIGHT_CLIENTS.shown, 5.0)
+    return Outcome(0, EIGHT_CLIENTS.name, server, figures | (more or {}))
+
+
+def test_a_figure_that_one_server_alone_tells_has_no_panel() -> None:
+    outcomes = [told_by("theirs"), told_by("ours", {COPIED: 3.0})]
+    compared = compare([EIGHT_CLIENTS], ["theirs", "ours"], outcomes)
+    assert len(comparison_figure(compared).axes) == len(EIGHT_CLIENTS.shown)
+
+
 def test_a_figure_that_is_not_told_has_neither_bar_nor_spread() -> None:
-    load = next(load for load in LOADS if load.name == "clients-8")
-    told = Outcome(0, load.name, "ours", {COPIED: 0.0, **dict.fromkeys(load.shown, 5.0)})
-    untold = Outcome(0, load.name, "theirs", dict.fromkeys(load.shown, 5.0))
-    *_, copied = comparison_figure(compare([load], ["theirs", "ours"], [untold, told])).axes
-    assert x_labels(copied) == ["theirs\n-", "ours\n0"]
-    assert len(copied.patches) == 1
+    outcomes = [told_by("theirs"), told_by("ours", {COPIED: 0.0}), told_by("mine", {COPIED: 0.0})]
+    compared = compare([EIGHT_CLIENTS], ["theirs", "ours", "mine"], outcomes)
+    *_, copied = comparison_figure(compared).axes
+    assert x_labels(copied) == ["theirs\n-", "ours\n0", "mine\n0"]
+    assert len(copied.patches) == 2
     assert copied.get_ylim() == (0, 1)
