@@ -8,7 +8,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.config import EngineConfig, KVDtype
-from engine.device import arrays_cost_what_is_written
+from engine.device import allow_reserved_bytes, arrays_cost_what_is_written
 from engine.draft_model_proposer import DraftLimits, DraftModelProposer
 from engine.engine import Engine
 from engine.engine_loop import EngineLoop, StepObserver
@@ -95,14 +95,18 @@ def make_runner(model: CausalLM, config: EngineConfig, num_pages: int) -> ModelR
 
 def make_storage(shape: KVShape, num_pages: int, write_rows: WriteRows) -> KVStorage:
     """Reserved where that costs no memory. Raises ModelError where the system refuses it."""
+    if not arrays_cost_what_is_written():
+        return KVStorage(shape, num_pages, write_rows)
+    nbytes = num_pages * shape.bytes_per_page
     try:
-        return KVStorage(shape, num_pages, write_rows, reserved=arrays_cost_what_is_written())
+        storage = KVStorage(shape, num_pages, write_rows, reserved=True)
     except MemoryError as error:
-        nbytes = num_pages * shape.bytes_per_page
         raise ModelError(
-            f"the system gives no address space for a KV cache of {nbytes:,} bytes; "
-            "choose a smaller budget, or raise the limit (ulimit -v, vm.overcommit_memory)"
+            f"the system gives no address space for {num_pages:,} pages of K/V, {nbytes:,} bytes; "
+            "choose a smaller budget, or allow more (ulimit -v; vm.overcommit_memory 0 or 1)"
         ) from error
+    allow_reserved_bytes(nbytes)
+    return storage
 
 
 def num_pages_of(model: CausalLM, config: EngineConfig, draft_model: CausalLM | None = None) -> int:

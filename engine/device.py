@@ -33,9 +33,18 @@ def select_device(device: Device, threads: int | None = None) -> None:
 def arrays_cost_what_is_written() -> bool:
     """Whether the parts of a large array that nobody has written take no memory.
 
-    So on a CPU, where the system backs an array piece by piece. A GPU may need all of it resident.
+    So where the system backs an array piece by piece. Where there is Metal every array is a
+    buffer of the GPU, which may have to be resident as a whole.
     """
-    return mx.default_device().type == mx.DeviceType.cpu
+    return not mx.metal.is_available()
+
+
+def allow_reserved_bytes(nbytes: int) -> None:
+    """Let MLX hold so many bytes more before it makes steps wait for memory to be given back.
+
+    It counts a reserved array as memory in use, written or not.
+    """
+    mx.set_memory_limit(mx.get_memory_limit() + nbytes)
 
 
 def report_device() -> DeviceReport:

@@ -43,7 +43,7 @@ class EngineStats:
     pages_free: int
     pages_used: int
     pages_cached: int
-    page_capacity: int  # pages that have memory behind them
+    page_capacity: int  # pages that have memory behind them, or were ever used
     page_size: int  # tokens
     bytes_per_page: int  # all layers, K and V
     unused_tail_slots: int  # in the last live page of every sequence

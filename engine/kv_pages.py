@@ -63,15 +63,18 @@ class KVPages:
 
     @property
     def capacity(self) -> int:
-        """Pages in the arrays."""
-        return self._key_pages.shape[0]
+        """Pages in both arrays."""
+        return min(self._key_pages.shape[0], self._value_pages.shape[0])
 
     @property
     def nbytes(self) -> int:
         return self._key_pages.nbytes + self._value_pages.nbytes
 
     def grow(self, capacity: int) -> None:
-        """Move to larger arrays, first K, then V, so that only one array exists twice at a time."""
+        """Move to larger arrays, first K, then V, so that only one array exists twice at a time.
+
+        After a MemoryError in the middle the same call goes on with what is missing.
+        """
         self._key_pages = _grown(self._key_pages, capacity)
         self._value_pages = _grown(self._value_pages, capacity)
 
@@ -114,6 +117,8 @@ def _rows(pages: mx.array) -> mx.array:
 
 
 def _grown(pages: mx.array, capacity: int) -> mx.array:
+    if pages.shape[0] >= capacity:
+        return pages
     fresh = empty((capacity, *pages.shape[1:]), pages.dtype)  # no slot is read before it is written
     # MLX writes into `fresh` itself, as nothing else refers to it
     grown = mx.slice_update(fresh, pages, mx.array([0]), axes=[0])

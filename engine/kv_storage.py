@@ -1,4 +1,4 @@
-"""The KVPages of all layers: they grow together, and a page is copied in all of them."""
+"""The KVPages of all layers: of one size, and a page is copied in all of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,31 +54,34 @@ class KVStorage:
             for _ in range(shape.num_layers)
         )
         self._reserved = reserved
-        self._num_written = 0  # of reserved pages, those that had to have memory so far
+        self._capacity = 0
         if reserved:
             for layer in self.layers:
                 layer.grow(num_pages)
 
     @property
     def capacity(self) -> int:
-        """Pages that have memory behind them."""
-        return self._num_written if self._reserved else self.layers[0].capacity
+        """Pages that have memory behind them; of reserved ones those that were ever used."""
+        return self._capacity
 
     def ensure(self, num_pages: int) -> None:
-        """Give memory to the page ids below `num_pages`. One layer grows at a time."""
+        """Make the page ids below `num_pages` usable. One layer grows at a time.
+
+        Raises MemoryError; the next call goes on where this one failed.
+        """
         if self._reserved:
-            self._num_written = max(self._num_written, num_pages)
+            self._capacity = max(self._capacity, num_pages)
         else:
             self._grow(num_pages)
 
     def _grow(self, num_pages: int) -> None:
-        old = self.capacity
+        old = self._capacity
         capacity = grown_capacity(old, num_pages, self.num_pages)
         if capacity == old:
             return
         for layer in self.layers:
-            if layer.capacity < capacity:  # a growth that failed half way goes on here
-                layer.grow(capacity)
+            layer.grow(capacity)
+        self._capacity = capacity
         self.num_growths += 1
         self._num_grown_bytes += old * self.shape.bytes_per_page
 

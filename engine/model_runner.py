@@ -1,7 +1,7 @@
 """Computes a step on the device: page copies, the forward pass, the logits that are needed, tokens.
 
-One evaluation a step. Two things evaluate by themselves: growth of the pages, which is rare and
-counted, and the scoring of prompt tokens, so that its logits never lie in memory all at once.
+One evaluation a step. Two things evaluate by themselves: growth of the pages on a GPU, which is rare
+and counted, and the scoring of prompt tokens, so that its logits never lie in memory all at once.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -152,15 +152,19 @@ def _draft_places(drafts: DraftStats) -> Iterator[Metric]:
 def _gauges(stats: EngineStats) -> tuple[tuple[str, str, float], ...]:
     return (
         ("octavo_page_budget", "Pages that the pool may ever have.", stats.page_budget),
-        ("octavo_page_capacity", "Pages that have memory behind them.", stats.page_capacity),
+        (
+            "octavo_page_capacity",
+            "Pages that have memory behind them, or were ever used.",
+            stats.page_capacity,
+        ),
         (
             "octavo_kv_fragmentation_ratio",
             "Unused slots in last pages over all slots in used pages.",
             stats.fragmentation_ratio,
         ),
         ("octavo_kv_unused_tail_bytes", "Bytes of unused slots.", stats.unused_tail_bytes),
-        ("octavo_requests_running", "Requests with a sequence in steps.", stats.requests_running),
-        ("octavo_requests_waiting", "Requests in the queue.", stats.requests_waiting),
+        ("octavo_requests_running", "Sequences in steps.", stats.requests_running),
+        ("octavo_requests_waiting", "Sequences in the queue.", stats.requests_waiting),
     )
 
 

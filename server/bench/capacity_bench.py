@@ -9,7 +9,7 @@ from server.bench.bench import Bench
 from server.bench.capacity import Admission, Capacity, CapacityTrace, measure_capacity
 from server.bench.errors import BenchError
 from server.bench.flag_parsers import MOST_REQUESTS, one_or_more
-from server.bench.output import OUTPUT_FLAGS, told, write_json
+from server.bench.output import OUTPUT_FLAGS, telling, write_json
 from server.bench.plot import check_plotting, doubling_axis, from_zero, new_figure, save_figure
 from server.bench.span import span
 from server.bench.table import table
@@ -99,7 +99,8 @@ def _run(flags: Namespace) -> int:
     trace = trace_of(flags)
     _check_budgets(trace, flags.budgets)
     capacities = measure_capacity(trace, flags.budgets)
-    with told(_as_table(capacities)):
+    with telling() as tell:
+        tell(_as_table(capacities))
         if flags.json:
             report = [asdict(capacity) for capacity in capacities]
             write_json(flags.json, {"trace": asdict(trace), "capacities": report})

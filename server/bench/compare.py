@@ -14,7 +14,7 @@ from server.bench.compare_run import Comparing, Contestant
 from server.bench.compare_text import as_object, as_table
 from server.bench.comparison import compare
 from server.bench.outcome import Outcome
-from server.bench.output import told, write_json
+from server.bench.output import telling, write_json
 from server.bench.plot import check_plotting, save_figure
 from server.bench.seed import chosen_seed
 from server.bench.target import Target
@@ -28,7 +28,8 @@ def bench_compare(flags: Namespace) -> int:
     seed = chosen_seed(flags.seed)
     servers, outcomes = asyncio.run(_measure(flags, seed))
     comparisons = compare(flags.loads, [server.name for server in servers], outcomes)
-    with told(f"{as_table(comparisons, outcomes)}\n\nseed {seed}"):
+    with telling() as tell:
+        tell(f"{as_table(comparisons, outcomes)}\n\nseed {seed}")
         if flags.plot:
             save_figure(comparison_figure(comparisons), flags.plot)
     return 1 if any(outcome.failures for outcome in outcomes) else 0

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from server.bench.bench import Bench
 from server.bench.flag_parsers import MOST_REQUESTS
 from server.bench.fragmentation import FragmentationReport, Trace, measure_fragmentation
-from server.bench.output import JSON_FLAG, told, write_json
+from server.bench.output import JSON_FLAG, telling, write_json
 from server.bench.span import span
 from server.flag_values import whole
 from server.flags import Flag, FlagGroup
@@ -52,7 +52,8 @@ def _run(flags: Namespace) -> int:
         seed=flags.seed,
     )
     report = measure_fragmentation(trace)
-    with told(_as_text(trace, report)):
+    with telling() as tell:
+        tell(_as_text(trace, report))
         if flags.json:
             write_json(flags.json, _as_object(trace, report))
     return 0

@@ -5,7 +5,7 @@ from argparse import ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
 from server.bench.bench import Bench
-from server.bench.output import OUTPUT_FLAGS, told, write_json
+from server.bench.output import OUTPUT_FLAGS, telling, write_json
 from server.bench.plot import check_plotting, doubling_axis, from_zero, new_figure, save_figure
 from server.bench.table import table
 from server.flag_reading import FlagError
@@ -63,7 +63,8 @@ def _run(flags: Namespace) -> int:
     if not report.kernels:
         print(f"octavo: no kernel is called {flags.only!r}", file=sys.stderr)
         return 1
-    with told(_as_text(report)):
+    with telling() as tell:
+        tell(_as_text(report))
         if flags.json:
             write_json(flags.json, as_json(report))
         if flags.plot:

@@ -3,14 +3,14 @@
 import json
 import os
 from argparse import ArgumentTypeError
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from server.bench.errors import BenchError
 from server.flag_values import not_empty
 from server.flags import Flag, FlagGroup
-from server.standard_output import standard_output
+from server.standard_output import OutputError, ReaderLeft, standard_output
 
 
 def json_file(text: str) -> Path:
@@ -24,19 +24,32 @@ def png_file(text: str) -> Path:
     return path
 
 
-def tell(text: str) -> None:
-    """Print it now. Raises OutputError, and ReaderLeft where nobody reads any more."""
-    with standard_output() as out:
-        print(text, file=out, flush=True)
+Tell = Callable[[str], None]  # prints a text at once
 
 
 @contextmanager
-def told(text: str) -> Iterator[None]:
-    """`tell`, but the block, which writes the files, runs in any case before it raises."""
-    try:
-        tell(text)
-    finally:
-        yield
+def telling(*, to_the_end: bool = True) -> Iterator[Tell]:
+    """For a block that tells its texts and then writes its files.
+
+    What cannot be printed is raised when the block has ended, or at once where nothing but the
+    text is wanted and it need not go on `to_the_end`: OutputError, or ReaderLeft.
+    """
+    faults: list[OutputError | ReaderLeft] = []
+
+    def tell(text: str) -> None:
+        if faults:
+            return
+        try:
+            with standard_output() as out:
+                print(text, file=out, flush=True)
+        except (OutputError, ReaderLeft) as fault:
+            if not to_the_end:
+                raise
+            faults.append(fault)
+
+    yield tell
+    for fault in faults:
+        raise fault
 
 
 def write_json(path: Path, value: object) -> None:

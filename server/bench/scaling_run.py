@@ -14,7 +14,7 @@ from server.bench.footprint import (
     resident_bytes,
     tells_resident_bytes,
 )
-from server.bench.output import tell, write_json
+from server.bench.output import Tell, telling, write_json
 from server.bench.plot import check_plotting, save_figure
 from server.bench.scaling import SWEEPS, Sizes, Sweep
 from server.bench.scaling_plot import scaling_figure
@@ -34,10 +34,23 @@ def bench_scaling(flags: Namespace) -> int:
     before = resident_bytes() if memory else 0
     model = load_model(path).model
     sizes = _sizes(flags, model)
-    # First: nothing else has been held and freed yet.
-    footprint = _run_memory(flags, model, checkpoint_bytes(path), before) if memory else None
-    sweeps = _run_sweeps(flags, model, sizes)
-    arrivals = _run_arrivals(flags, model)
+    with telling(to_the_end=bool(flags.json or flags.plot)) as tell:
+        # First: nothing else has been held and freed yet.
+        weights = checkpoint_bytes(path)
+        footprint = _run_memory(tell, flags, model, weights, before) if memory else None
+        sweeps = _run_sweeps(tell, flags, model, sizes)
+        arrivals = _run_arrivals(tell, flags, model)
+        _write_files(flags, sizes, footprint, sweeps, arrivals)
+    return 0
+
+
+def _write_files(
+    flags: Namespace,
+    sizes: Sizes,
+    footprint: Footprint | None,
+    sweeps: list[Sweep],
+    arrivals: list[Arrival],
+) -> None:
     if flags.json:
         report = {
             "model": str(flags.model),
@@ -50,7 +63,6 @@ def bench_scaling(flags: Namespace) -> int:
     if flags.plot:
         figure = scaling_figure(str(flags.model), sweeps, arrivals, footprint)
         save_figure(figure, flags.plot)
-    return 0
 
 
 def _wants_memory(flags: Namespace) -> bool:
@@ -72,13 +84,15 @@ def _sizes(flags: Namespace, model: CausalLM) -> Sizes:
     return Sizes(flags.max_sequences, flags.longest, flags.steps)
 
 
-def _run_memory(flags: Namespace, model: CausalLM, weights: int, before: int) -> Footprint:
+def _run_memory(
+    tell: Tell, flags: Namespace, model: CausalLM, weights: int, before: int
+) -> Footprint:
     footprint = measure_footprint(model, weights, before, flags.context)
     tell(f"{footprint_text(footprint)}\n")
     return footprint
 
 
-def _run_sweeps(flags: Namespace, model: CausalLM, sizes: Sizes) -> list[Sweep]:
+def _run_sweeps(tell: Tell, flags: Namespace, model: CausalLM, sizes: Sizes) -> list[Sweep]:
     sweeps = []
     for name, measure in SWEEPS:
         if name in flags.sweeps:
@@ -88,7 +102,7 @@ def _run_sweeps(flags: Namespace, model: CausalLM, sizes: Sizes) -> list[Sweep]:
     return sweeps
 
 
-def _run_arrivals(flags: Namespace, model: CausalLM) -> list[Arrival]:
+def _run_arrivals(tell: Tell, flags: Namespace, model: CausalLM) -> list[Arrival]:
     if "budget" not in flags.sweeps:
         return []
     arrivals = [measure_arrival(model, flags.long_prompt, budget) for budget in flags.budgets]

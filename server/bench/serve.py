@@ -13,7 +13,7 @@ from server.bench.client_key import client_key
 from server.bench.load import Clients, Load, Pace, Rate, TokenGauge
 from server.bench.load_report import report_of
 from server.bench.load_run import LoadRun, measure_gauge, run_load, warm_up
-from server.bench.output import told, write_json
+from server.bench.output import telling, write_json
 from server.bench.plot import check_plotting, save_figure
 from server.bench.seed import chosen_seed
 from server.bench.serve_plot import serve_figure
@@ -37,7 +37,8 @@ def bench_serve(flags: Namespace) -> int:
     check_plotting(flags.plot)
     target, load, runs = asyncio.run(_measure(flags, paces))
     reports = [report_of(run) for run in runs]
-    with told(f"{as_table(reports)}\nseed {load.seed}"):
+    with telling() as tell:
+        tell(f"{as_table(reports)}\nseed {load.seed}")
         if flags.json:
             write_json(flags.json, as_object(target, load, runs))
         if flags.plot:

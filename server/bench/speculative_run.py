@@ -17,7 +17,7 @@ from server.bench.client import Prober, find_model, open_client
 from server.bench.client_key import client_key
 from server.bench.errors import BenchError
 from server.bench.load import PlannedRequest
-from server.bench.output import told, write_json
+from server.bench.output import telling, write_json
 from server.bench.server_counters import DRAFTED_TOKENS, fetch_counters
 from server.bench.speculative import (
     PASSAGES,
@@ -50,7 +50,8 @@ class Client(Protocol):
 def bench_speculative(flags: Namespace) -> int:
     """Prints the table. Raises ModelError, FlagError, BenchError."""
     settings, compared = asyncio.run(_compare_all(flags))
-    with told(as_table(compared)):
+    with telling() as tell:
+        tell(as_table(compared))
         if flags.json:
             write_json(flags.json, as_object(settings, compared))
     return 0

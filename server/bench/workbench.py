@@ -102,7 +102,7 @@ def prefill_steps(model: CausalLM, prompt_tokens: int, tokens_per_step: int) -> 
 
 
 def _one_token_in_each(num_pages: int, page_size: int) -> tuple[Row, ...]:
-    """What makes the system back every page: it gives memory only where something is written."""
+    """What makes the system back all pages, or most of each: it gives memory where it is written."""
     return tuple(
         Row(f"{page}", (0,), start=0, page_ids=(page,), slots=(page * page_size,))
         for page in range(num_pages)

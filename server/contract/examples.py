@@ -154,7 +154,7 @@ TEXTS: Examples = {"text": {"prompt": "Hello, world!"}}
 MODELS: Examples = {"model": _CARD}
 MODEL_LISTS: Examples = {"one": {"object": "list", "data": [_CARD]}}
 METRICS = (
-    "# HELP octavo_requests_running Requests with a sequence in steps.\n"
+    "# HELP octavo_requests_running Sequences in steps.\n"
     "# TYPE octavo_requests_running gauge\n"
     "octavo_requests_running 3.0\n"
 )

@@ -14,6 +14,7 @@ from engine.models import CausalLM
 from engine.request import Request, SamplingParams
 from tests.support.checkpoints import Quantization, tiny_llama
 from tests.support.engine_runs import CONFIG, engine_for
+from tests.support.memory import WHERE_PAGES_ARE_RESERVED, resident_bytes
 
 
 class Silent:
@@ -59,11 +60,26 @@ def test_the_context_is_the_smallest_of_model_flag_and_pool(
     assert engine_limits(llama.spec, config, num_pages).max_model_len == expected
 
 
+@WHERE_PAGES_ARE_RESERVED
 def test_an_engine_starts_with_little_memory_and_counts_of_zero(llama: CausalLM) -> None:
-    stats = engine_for(llama, kv_cache_bytes=64 << 30).stats()
+    before = resident_bytes()
+    engine = engine_for(llama, kv_cache_bytes=2 << 30)
+    assert resident_bytes() - before < 1 << 28
+    stats = engine.stats()
     assert stats.page_capacity == 1  # which the warm-up wrote to
     assert stats.page_budget > 100
     assert (stats.pages_used, stats.pages_cached, stats.generated_tokens) == (0, 0, 0)
+
+
+@WHERE_PAGES_ARE_RESERVED
+def test_a_budget_beyond_what_mlx_likes_to_hold_makes_no_step_wait(llama: CausalLM) -> None:
+    """Above its limit MLX waits after each operation until memory is given back."""
+    limit = mx.get_memory_limit()
+    engine = engine_for(llama, kv_cache_bytes=limit + (1 << 30))
+    assert mx.get_active_memory() > limit
+    assert mx.get_active_memory() < mx.get_memory_limit()
+    del engine
+    mx.set_memory_limit(limit)
 
 
 def test_the_model_stays_quantised_in_memory(tmp_path: Path) -> None:

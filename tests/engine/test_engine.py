@@ -9,6 +9,7 @@ from engine.models import CausalLM
 from engine.request import Request, SamplingParams
 from engine.token_event import FinishReason
 from tests.support.engine_runs import MIB, Answers, engine_for, growing_engine_for, run, solo
+from tests.support.memory import WHERE_PAGES_ARE_RESERVED
 
 VOCAB = 256  # token ids that every tiny model has
 
@@ -218,7 +219,8 @@ def test_growth_in_mid_text_loses_nothing(llama: CausalLM) -> None:
     assert 0 < stats.kv_copied.growth < 2 * stats.page_capacity * stats.bytes_per_page
 
 
-def test_on_a_cpu_no_page_is_ever_copied_to_make_room(llama: CausalLM) -> None:
+@WHERE_PAGES_ARE_RESERVED
+def test_on_linux_no_page_is_ever_copied_to_make_room(llama: CausalLM) -> None:
     engine = engine_for(llama, page_size=4)
     run(engine, [greedy("r", prompt(10), max_tokens=400)])
     stats = engine.stats()

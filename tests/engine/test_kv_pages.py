@@ -1,5 +1,8 @@
 """Pages hold what was written, where it was written, through copies and growth."""
 
+import subprocess
+import sys
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from engine.kv_pages import KVPages
 from engine.kv_storage import KVShape, KVStorage
 from engine.page_pool import PagePool
 from engine.page_table import PageCopy, PageTable
+from tests.support.memory import WHERE_PAGES_ARE_RESERVED
 
 HEADS, PAGE_SIZE, DIM = 2, 4, 64
 
@@ -138,6 +142,45 @@ def test_a_need_that_is_met_copies_nothing() -> None:
     kept.ensure(16)
     assert all(a is b for a, b in zip(arrays, kept.arrays(), strict=True))
     assert kept.num_growths == 1
+
+
+HALF_WAY = """
+import resource
+import mlx.core as mx
+from engine.kv_storage import KVShape, KVStorage
+
+shape = KVShape(num_layers=3, num_kv_heads=1, head_dim=1024, page_size=256, dtype=mx.float32)
+storage = KVStorage(shape, num_pages=256)
+storage.ensure(1)
+for layer in storage.layers:
+    layer.write(mx.ones((1, 1, 1024)), mx.ones((1, 1, 1024)), mx.array([5], mx.int32))
+mx.eval(storage.arrays())
+with open("/proc/self/statm") as statm:
+    in_use = resource.getpagesize() * int(statm.read().split()[0])
+_, most = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (in_use + (7 << 27), most))  # 3.5 arrays of 256 MiB
+try:
+    storage.ensure(256)
+except MemoryError:
+    print(storage.capacity, [array.shape[0] for array in storage.arrays()])
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+storage.ensure(256)
+print(storage.capacity, [array.shape[0] for array in storage.arrays()])
+print([mx.all(array[0, 0, 5] == 1).item() for array in storage.arrays()])
+"""
+
+
+@WHERE_PAGES_ARE_RESERVED
+def test_a_growth_that_ran_out_of_memory_half_way_goes_on_later() -> None:
+    """In a process of its own, whose address space is short for a while."""
+    ended = subprocess.run(
+        [sys.executable, "-c", HALF_WAY], capture_output=True, text=True, check=False
+    )
+    assert ended.stdout.splitlines() == [
+        "16 [256, 256, 256, 16, 16, 16]",
+        "256 [256, 256, 256, 256, 256, 256]",
+        "[True, True, True, True, True, True]",
+    ], ended.stderr
 
 
 def test_reserved_storage_never_copies_and_counts_the_pages_that_it_was_asked_for() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from server.bench.compare_loads import LOADS
 from server.cli import main
-from tests.support.documented import undocumented
+from tests.support.documented import DOCS, undocumented
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.live_server import LiveServer
 from tests.support.png import colours_in
@@ -197,6 +197,11 @@ def test_help_names_every_load(capsys: Capture) -> None:
         compare("--help")
     said = "".join(capsys.readouterr().out.split())
     assert all(f"{load.name}:{load.says}".replace(" ", "") in said for load in LOADS)
+
+
+def test_the_documentation_names_every_load() -> None:
+    rows = {f"| {load.name} | {load.says} |" for load in LOADS}
+    assert rows <= set((DOCS / "bench.md").read_text(encoding="utf-8").splitlines())
 
 
 def test_an_octavo_decodes_while_a_long_prompt_arrives(octavo: LiveServer, tmp_path: Path) -> None:
