@@ -12,7 +12,7 @@ from engine.device import allow_reserved_bytes, arrays_cost_what_is_written
 from engine.draft_model_proposer import DraftLimits, DraftModelProposer
 from engine.engine import Engine
 from engine.engine_loop import EngineLoop, StepObserver
-from engine.engine_stats import EngineLimits
+from engine.engine_stats import EngineLimits, LengthBound
 from engine.errors import ModelError
 from engine.gpu_kernels import choose_kernels, kernel_format
 from engine.kv_pages import WriteRows
@@ -26,6 +26,7 @@ from engine.request import SamplingParams
 from engine.scheduler import Scheduler
 from engine.step_batch import Draw, Row, StepBatch
 
+MOST_SLOTS = 2**31 - 1  # a token's slot is an int32
 CATCH_UP_SHARE = 4  # of a step's tokens, what a draft model catches up with in one round
 
 
@@ -90,6 +91,8 @@ def make_runner(model: CausalLM, config: EngineConfig, num_pages: int) -> ModelR
         warm_up(runner)
     except ValueError as error:
         raise ModelError(f"the kernels cannot serve this model: {error}") from error
+    except (RuntimeError, MemoryError) as error:
+        raise ModelError(f"not even one token can be computed: {error}") from error
     return runner
 
 
@@ -110,7 +113,10 @@ def make_storage(shape: KVShape, num_pages: int, write_rows: WriteRows) -> KVSto
 
 
 def num_pages_of(model: CausalLM, config: EngineConfig, draft_model: CausalLM | None = None) -> int:
-    """Pages that the budget holds, each with its twin of the draft model. Raises ModelError for none."""
+    """Pages that the budget holds, each with its twin of the draft model.
+
+    Raises ModelError for none, and for more than the kernels can number.
+    """
     bytes_per_page = kv_shape(model.spec, config).bytes_per_page
     if draft_model:
         bytes_per_page += kv_shape(draft_model.spec, config).bytes_per_page
@@ -119,6 +125,11 @@ def num_pages_of(model: CausalLM, config: EngineConfig, draft_model: CausalLM | 
         raise ModelError(
             f"the K/V budget of {config.kv_cache_bytes} bytes does not hold one page "
             f"of {bytes_per_page} bytes"
+        )
+    if num_pages * config.page_size > MOST_SLOTS:
+        raise ModelError(
+            f"the K/V budget of {config.kv_cache_bytes} bytes holds more than {MOST_SLOTS} tokens, "
+            "as many as the kernels can tell apart; choose a smaller one"
         )
     return num_pages
 
@@ -147,10 +158,14 @@ def kv_shape(spec: ModelSpec, config: EngineConfig) -> KVShape:
 
 def engine_limits(spec: ModelSpec, config: EngineConfig, num_pages: int) -> EngineLimits:
     """A request can be as long as the model, the configuration and the whole pool allow."""
-    bounds = [spec.max_context, num_pages * config.page_size]
+    bounds = [
+        (spec.max_context, LengthBound.MODEL),
+        (num_pages * config.page_size, LengthBound.PAGES),
+    ]
     if config.max_model_len is not None:
-        bounds.append(config.max_model_len)
-    return EngineLimits(min(bounds), config.max_num_seqs, spec.vocab_size)
+        bounds.append((config.max_model_len, LengthBound.SETTING))
+    longest, bound = min(bounds, key=lambda bound: bound[0])
+    return EngineLimits(longest, config.max_num_seqs, spec.vocab_size, bound)
 
 
 def mlx_dtype(dtype: KVDtype) -> mx.Dtype:

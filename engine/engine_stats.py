@@ -13,6 +13,14 @@ class EngineStatus(StrEnum):
     DEAD = "dead"  # a fatal fault, or stopped
 
 
+class LengthBound(StrEnum):
+    """What keeps a request from being longer; for people to read."""
+
+    MODEL = "the model's context"
+    SETTING = "the server's max_model_len"
+    PAGES = "all that the KV cache can hold"
+
+
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
     """What a request must fit in; known once the model is loaded."""
@@ -20,6 +28,12 @@ class EngineLimits:
     max_model_len: int  # tokens of prompt and answer together
     max_num_seqs: int  # the largest n
     vocab_size: int
+    length_bound: LengthBound = LengthBound.MODEL
+
+    @property
+    def longest(self) -> str:
+        """The limit of a request's length and its reason, for a refusal."""
+        return f"{self.max_model_len}, {self.length_bound}"
 
 
 @dataclass(frozen=True, slots=True)

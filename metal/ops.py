@@ -34,8 +34,8 @@ def empty(shape: Sequence[int], dtype: mx.Dtype) -> mx.array:
     """An array whose contents nobody has written; reading them gives anything, NaN too.
 
     A large one takes address space at once and memory only where it is written, page of the system by page.
-    Raises ValueError for a negative size; its evaluation raises MemoryError where the system refuses the
-    address space.
+    Raises ValueError for a negative size and for 2^64 bytes or more; its evaluation raises
+    MemoryError where the system refuses the address space.
     """
     return _ext.empty(shape, dtype)
 

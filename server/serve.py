@@ -13,8 +13,9 @@ from server.config import ServeConfig
 from server.draft_model import with_draft_model
 from server.listener import ListenError, listen
 from server.logs import configure_logging
+from server.machine import available_memory
 from server.service import FAILED, Loaded, Service
-from server.start_report import report_start
+from server.start_report import report_start, warn_at_start
 from server.store.model_store import ModelSource, resolve_model
 from server.text.tokenizer_loading import load_tokenizer
 
@@ -51,6 +52,8 @@ async def _load(config: ServeConfig, source: ModelSource, metrics: Metrics) -> L
     loop = await build_engine(source.path, engine, metrics)
 
     def report() -> None:
-        report_start(config, source, report_device(), loop.limits, loop.stats())
+        limits, stats = loop.limits, loop.stats()
+        report_start(config, source, report_device(), limits, stats)
+        warn_at_start(config, limits, stats, available_memory())
 
     return Loaded(loop, tokenizer, report)

@@ -16,6 +16,7 @@ from server.api.metrics import Metrics
 from server.config import ServeConfig
 from server.listener import Listener
 from server.loading_app import LoadingApp
+from server.standard_output import OutputError, ReaderLeft, standard_output
 from server.stop_request import StopRequest
 from server.text.tokenizer import Tokenizer
 
@@ -85,7 +86,7 @@ class Service:
         async with app.router.lifespan_context(app):
             self._front.serve_with(app)
             loaded.report()
-            print(_greeting(self._config, self._listener), flush=True)
+            _greet(_greeting(self._config, self._listener))
             if await self._stop.comes_before(asyncio.ensure_future(engine.wait_ended())):
                 await self._drain(app, engine)
                 return 0
@@ -104,6 +105,12 @@ class Service:
         await engine.stop(0)
         await _at_most(_LAST_WORDS, active.wait_idle())
         log.info("stopped")
+
+
+def _greet(text: str) -> None:
+    """To whoever reads the standard output; a server does without, for its log tells the same."""
+    with suppress(OutputError, ReaderLeft), standard_output() as out:
+        print(text, file=out, flush=True)
 
 
 def _greeting(config: ServeConfig, listener: Listener) -> str:

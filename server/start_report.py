@@ -40,6 +40,28 @@ def report_start(
     in_force = {"threads": device.threads, "max_model_len": limits.max_model_len}
     settings = (settings_of(config) | in_force).items()
     log.info("settings: %s", " ".join(f"{name}={value}" for name, value in settings))
+
+
+def warn_at_start(
+    config: ServeConfig, limits: EngineLimits, stats: EngineStats, available_memory: int
+) -> None:
+    """Of settings that can be meant, and mostly are not.
+
+    `available_memory` is in bytes, with the model loaded and the KV cache empty.
+    """
+    asked = config.engine.max_model_len
+    if asked is not None and asked > limits.max_model_len:
+        log.warning(
+            "--max-model-len %d has no effect: a request may have %s", asked, limits.longest
+        )
+    budget = stats.page_budget * stats.bytes_per_page
+    if budget > available_memory:
+        log.warning(
+            "the KV cache may grow to %s, and only %s of memory are available: "
+            "choose a smaller --kv-cache-memory",
+            _shown_bytes(budget),
+            _shown_bytes(available_memory),
+        )
     if not config.http.api_keys and _is_public(config):
         log.warning("anyone who reaches %s can use this server: no --api-key", config.listen.host)
 

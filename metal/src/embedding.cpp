@@ -33,7 +33,7 @@ mx::array quantized_embedding(const mx::array& words, const mx::array& scales, c
 void Embedding::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
   mx::array panels = row_contiguous(inputs[0], stream());
   mx::array ids = row_contiguous(inputs[1], stream());
-  out.set_data(mx::allocator::malloc(out.nbytes()));
+  allocate(out);
   cpu::Embedding args{
       .panels = panels.data<void>(),
       .ids = ids.data<int32_t>(),
@@ -54,7 +54,7 @@ void QuantizedEmbedding::eval_cpu(const std::vector<mx::array>& inputs, mx::arra
   mx::array scales = row_contiguous(inputs[1], stream());
   mx::array biases = row_contiguous(inputs[2], stream());
   mx::array ids = row_contiguous(inputs[3], stream());
-  out.set_data(mx::allocator::malloc(out.nbytes()));
+  allocate(out);
   cpu::QuantizedEmbedding args{
       .words = words.data<uint32_t>(),
       .scales = scales.data<void>(),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -14,6 +15,15 @@
 namespace octavo {
 
 namespace mx = mlx::core;
+
+// Gives an array the memory it is computed into. Where the system refuses it MLX leaves a null pointer and writes
+// through it; this throws std::bad_alloc, MemoryError in Python.
+inline void allocate(mx::array& a) {
+  a.set_data(mx::allocator::malloc(a.nbytes()));
+  if (a.buffer().ptr() == nullptr) {
+    throw std::bad_alloc();
+  }
+}
 
 inline cpu::Element element_of(const mx::array& a) {
   return a.dtype() == mx::float16    ? cpu::Element::float16

@@ -26,7 +26,7 @@ mx::array linear(const mx::array& x, const mx::array& panels, const LinearExtras
 void Linear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
   mx::array x = layer_input(inputs, layer_, stream());
   mx::array panels = row_contiguous(inputs[1], stream());
-  out.set_data(mx::allocator::malloc(out.nbytes()));
+  allocate(out);
   cpu::Linear args{
       .x = x.data<float>(),
       .panels = panels.data<void>(),

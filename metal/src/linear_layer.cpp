@@ -59,7 +59,7 @@ mx::array layer_input(const std::vector<mx::array>& inputs, const LinearLayer& l
     return x;
   }
   mx::array normed(x.shape(), mx::float32, nullptr, {});
-  normed.set_data(mx::allocator::malloc(normed.nbytes()));
+  allocate(normed);
   mx::cpu::get_command_encoder(stream).add_temporary(normed);
   int dim = x.shape(-1);
   cpu::RMSNorm args{

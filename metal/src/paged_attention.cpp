@@ -104,7 +104,7 @@ void PagedAttention::eval_cpu(const std::vector<mx::array>& inputs, mx::array& o
   mx::array block_table = row_contiguous(inputs[3], stream());
   checks.row_contiguous("key_pages", key_pages);
   checks.row_contiguous("value_pages", value_pages);
-  out.set_data(mx::allocator::malloc(out.nbytes()));
+  allocate(out);
   cpu::Attention args{
       .q = q.array.data<void>(),
       .key_pages = key_pages.data<void>(),

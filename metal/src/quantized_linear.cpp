@@ -30,7 +30,7 @@ void QuantizedLinear::eval_cpu(const std::vector<mx::array>& inputs, mx::array& 
   mx::array words = row_contiguous(inputs[1], stream());
   mx::array scales = row_contiguous(inputs[2], stream());
   mx::array biases = row_contiguous(inputs[3], stream());
-  out.set_data(mx::allocator::malloc(out.nbytes()));
+  allocate(out);
   cpu::QuantizedLinear args{
       .x = x.data<float>(),
       .words = words.data<uint32_t>(),

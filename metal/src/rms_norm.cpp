@@ -35,7 +35,7 @@ mx::array rms_norm(const mx::array& x, const mx::array& weight, float eps) {
 void RMSNorm::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
   TokenRows x = token_rows(inputs[0], stream());
   mx::array weight = row_contiguous(inputs[1], stream());
-  out.set_data(mx::allocator::malloc(out.nbytes()));
+  allocate(out);
   int dim = out.shape(-1);
   cpu::RMSNorm args{
       .x = x.array.data<float>(),

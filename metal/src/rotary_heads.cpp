@@ -66,8 +66,8 @@ void RotaryHeads::eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx:
   TokenRows x = token_rows(inputs[0], stream());
   mx::array& q = outputs[0];
   mx::array& k = outputs[1];
-  q.set_data(mx::allocator::malloc(q.nbytes()));
-  k.set_data(mx::allocator::malloc(k.nbytes()));
+  allocate(q);
+  allocate(k);
   cpu::RotaryHeads args{
       .x = x.array.data<float>(),
       .cos = row_contiguous(inputs[1], stream()).data<float>(),

@@ -23,7 +23,7 @@ mx::array silu_mul(const mx::array& gate_up) {
 
 void SiluMul::eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) {
   TokenRows gate_up = token_rows(inputs[0], stream());
-  out.set_data(mx::allocator::malloc(out.nbytes()));
+  allocate(out);
   cpu::SiluMul args{
       .gate_up = gate_up.array.data<float>(),
       .out = out.data<float>(),

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "mlx/backend/cpu/encoder.h"
+#include "evaluate.h"
 
 namespace octavo {
 
@@ -43,7 +43,7 @@ mx::array row_contiguous(const mx::array& x, mx::Stream stream) {
     return x;
   }
   mx::array copy(x.shape(), x.dtype(), nullptr, {});
-  copy.set_data(mx::allocator::malloc(copy.nbytes()));
+  allocate(copy);
   auto& encoder = mx::cpu::get_command_encoder(stream);
   encoder.add_temporary(copy);
   encoder.dispatch([from = x.data<char>(), to = copy.data<char>(), shape = x.shape(), strides = x.strides(),

@@ -16,7 +16,7 @@ class PromptEncoder:
     def __init__(self, tokenizer: Tokenizer, workers: Workers, limits: EngineLimits) -> None:
         self._tokenizer = tokenizer
         self._workers = workers
-        self._max_model_len = limits.max_model_len
+        self._longest = limits.longest
         self._max_bytes = _longest_token(tokenizer) * limits.max_model_len
 
     async def encode_texts(
@@ -63,7 +63,7 @@ class PromptEncoder:
     def _check_size(self, text: str) -> None:
         if len(text.encode()) > self._max_bytes:
             raise PromptTooLong(
-                f"The prompt cannot fit the model's context of {self._max_model_len} tokens."
+                f"The prompt cannot fit: prompt and answer together may have {self._longest}."
             )
 
 

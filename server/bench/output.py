@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from server.bench.errors import BenchError
 from server.flag_values import not_empty
 from server.flags import Flag, FlagGroup
 from server.standard_output import OutputError, ReaderLeft, standard_output
@@ -53,19 +52,24 @@ def telling(*, to_the_end: bool = True) -> Iterator[Tell]:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Raises BenchError where the file cannot be written."""
+    """Raises OutputError where the file cannot be written."""
     try:
         path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise BenchError(f"{path}: {error.strerror}") from error
+        raise OutputError(f"{path}: {error.strerror}") from error
 
 
 def _writable(text: str) -> Path:
+    if text == "-":
+        raise ArgumentTypeError("'-' is not a file: the table goes to the standard output")
     path = Path(not_empty(text)).expanduser()
-    if path.is_dir():
-        raise ArgumentTypeError(f"{text!r} is a folder")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ArgumentTypeError(f"{text!r} cannot be written")
+    try:
+        if path.is_dir():
+            raise ArgumentTypeError(f"{text!r} is a folder")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise ArgumentTypeError(f"{text!r} cannot be written")
+    except OSError as error:
+        raise ArgumentTypeError(f"{text[:80]!r}: {error.strerror}") from error
     return path
 
 

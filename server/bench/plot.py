@@ -1,11 +1,13 @@
 """PNG plots, drawn without a screen. matplotlib is imported only where a plot is asked for."""
 
+import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.bench.errors import BenchError
+from server.standard_output import OutputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +22,7 @@ WIDE = 100.0  # a span of times that powers of ten alone divide well
 def check_plotting(plot: Path | None, find: Callable[[str], object] = find_spec) -> None:
     """To be asked before anything is measured. Raises BenchError where matplotlib is missing."""
     if plot is not None and find("matplotlib") is None:
-        raise BenchError("--plot needs matplotlib: pip install 'octavo[bench]'")
+        raise BenchError(f"--plot needs matplotlib: {sys.executable} -m pip install matplotlib")
 
 
 def new_figure(title: str, rows: int, columns: int) -> "Figure":
@@ -64,8 +66,8 @@ def _plain(value: float) -> str:
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Raises BenchError where the file cannot be written."""
+    """Raises OutputError where the file cannot be written."""
     try:
         figure.savefig(path, dpi=110, format="png")
     except OSError as error:
-        raise BenchError(f"{path}: {error.strerror}") from error
+        raise OutputError(f"{path}: {error.strerror}") from error

@@ -55,7 +55,7 @@ SPECULATIVE = Bench(
     "speculative",
     "one client's tokens per second with drafts and without",
     "Let one client ask for answers that repeat their prompt and for answers with nothing to copy, "
-    "each with drafts and without, in turn. --speculative is ngram unless it says otherwise.",
+    "each with drafts and without, in turn. Where --speculative is off, drafts come from n-grams.",
     (FLAGS, *OURS),
     _run,
 )

@@ -73,7 +73,8 @@ REFUSALS: Mapping[str, Refusal] = {
             ),
             "unknown": errors.UnknownField("'foo' is not a field of this request.", "foo"),
             "too_long": engine_errors.PromptTooLong(
-                "the prompt has 9000 tokens; prompt and answer together may have 8192", "prompt"
+                "the prompt has 9000 tokens; prompt and answer together may have 8192, the model's context",
+                "prompt",
             ),
         },
     ),

@@ -8,7 +8,7 @@ import mlx.core as mx
 import pytest
 
 from engine.build import build_engine, engine_limits, load_engine
-from engine.engine_stats import EngineStatus, StepReport
+from engine.engine_stats import EngineStatus, LengthBound, StepReport
 from engine.errors import ModelError
 from engine.models import CausalLM
 from engine.request import Request, SamplingParams
@@ -50,14 +50,34 @@ def test_a_budget_below_one_page_is_refused_with_the_numbers(llama: CausalLM) ->
     assert engine_for(llama, kv_cache_bytes=per_page).stats().page_budget == 1
 
 
+@pytest.mark.parametrize("page_size", [1, 16])
+def test_a_budget_of_more_tokens_than_there_are_numbers_for_is_refused(
+    llama: CausalLM, page_size: int
+) -> None:
+    with pytest.raises(ModelError, match="holds more than 2147483647 tokens"):
+        engine_for(llama, kv_cache_bytes=100 << 40, page_size=page_size)
+
+
 @pytest.mark.parametrize(
-    ("max_model_len", "num_pages", "expected"), [(None, 1000, 512), (100, 1000, 100), (None, 3, 48)]
+    ("max_model_len", "num_pages", "longest", "bound"),
+    [
+        (None, 1000, 512, LengthBound.MODEL),
+        (100, 1000, 100, LengthBound.SETTING),
+        (10_000, 1000, 512, LengthBound.MODEL),
+        (None, 3, 48, LengthBound.PAGES),
+        (100, 3, 48, LengthBound.PAGES),
+    ],
 )
-def test_the_context_is_the_smallest_of_model_flag_and_pool(
-    llama: CausalLM, max_model_len: int | None, num_pages: int, expected: int
+def test_the_longest_request_is_what_model_setting_and_pages_allow(
+    llama: CausalLM,
+    max_model_len: int | None,
+    num_pages: int,
+    longest: int,
+    bound: LengthBound,
 ) -> None:
     config = replace(CONFIG, max_model_len=max_model_len)
-    assert engine_limits(llama.spec, config, num_pages).max_model_len == expected
+    limits = engine_limits(llama.spec, config, num_pages)
+    assert (limits.max_model_len, limits.length_bound) == (longest, bound)
 
 
 @WHERE_PAGES_ARE_RESERVED

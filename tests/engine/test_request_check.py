@@ -113,7 +113,9 @@ def test_a_prompt_must_leave_room_for_one_token_of_the_answer() -> None:
     error = refusal(replace(REQUEST, prompt_token_ids=(1,) * 20))
     assert isinstance(error, PromptTooLong)
     assert error.param == "prompt"
-    assert str(error) == ("the prompt has 20 tokens; prompt and answer together may have 20")
+    assert str(error) == (
+        "the prompt has 20 tokens; prompt and answer together may have 20, the model's context"
+    )
 
 
 def test_a_prompt_that_is_only_scored_may_fill_the_context() -> None:

@@ -20,7 +20,7 @@ try:
     mx.eval(metal.empty((16, 1 << 30), mx.int8))
 except MemoryError:
     mx.eval(mx.ones(1000))
-    print("refused")
+    print("refused", mx.get_active_memory() < 1 << 20)
 """
 
 
@@ -72,4 +72,32 @@ def test_address_space_that_the_system_refuses_is_a_memory_error() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", REFUSED], capture_output=True, text=True, check=False
     )
-    assert (ended.returncode, ended.stdout) == (0, "refused\n"), ended.stderr
+    assert (ended.returncode, ended.stdout) == (0, "refused True\n"), ended.stderr
+
+
+OUT_OF_MEMORY = """
+import resource
+import mlx.core as mx
+import metal
+x = mx.zeros((1 << 18, 64))
+mx.eval(x)
+with open("/proc/self/statm") as statm:
+    in_use = resource.getpagesize() * int(statm.read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (in_use + (1 << 24), resource.RLIM_INFINITY))
+for compute in (
+    lambda: metal.rms_norm(x, mx.ones(64), 1e-5),
+    lambda: metal.silu_mul(x),
+):
+    try:
+        mx.eval(compute())
+    except MemoryError:
+        print("refused")
+"""
+
+
+@WHERE_PAGES_ARE_RESERVED
+def test_an_operation_without_memory_for_its_result_is_a_memory_error() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", OUT_OF_MEMORY], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "refused\nrefused\n"), ended.stderr

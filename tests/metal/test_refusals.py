@@ -231,7 +231,12 @@ ROWS = {
     "[rotary_heads] expected norm_weight with D = 8 on axis 1, got float32 [2, 4]": (
         lambda: rotary_heads(norm_weight=(2, 4))
     ),
-    "[empty] expected sizes of at least 0, got [2, -1]": lambda: metal.empty((2, -1), mx.float32),
+    "[empty] expected sizes of at least 0 and fewer than 2^64 bytes, got [2, -1]": (
+        lambda: metal.empty((2, -1), mx.float32)
+    ),
+    "[empty] expected sizes of at least 0 and fewer than 2^64 bytes, got [65536, 65536, 65536, 65536]": (
+        lambda: metal.empty([65536] * 4, mx.float32)
+    ),
     "[silu_mul] expected gate_up with an even last axis, got float32 [2, 7]": lambda: (
         metal.silu_mul(mx.zeros((2, 7)))
     ),

@@ -20,6 +20,7 @@ from server.listener import listen
 from server.service import Loaded, Service
 from server.text.tokenizer import Tokenizer
 from tests.support.fake_engine import FakeEngine
+from tests.support.full_output import full_output
 from tests.support.signals import taken
 
 PATIENCE = 30.0  # seconds; only a hang takes so long
@@ -152,6 +153,13 @@ async def test_a_server_that_nohup_started_outlives_a_hangup(tokenizer: Tokenize
             stream = service.stream("hello", max_tokens=4)
             assert (await stream)[-1] == "[DONE]"
             assert (await service.client.get("/health")).status_code == 200
+
+
+async def test_a_server_whose_greeting_cannot_be_printed_serves_on(tokenizer: Tokenizer) -> None:
+    with full_output():
+        async with serving(EndingEngine(tokenizer), tokenizer) as service:
+            stream = service.stream("hello", max_tokens=4)
+            assert (await stream)[-1] == "[DONE]"
 
 
 async def test_running_requests_end_in_peace_while_new_ones_are_refused(

@@ -10,7 +10,7 @@ from engine.config import Device, EngineConfig
 from engine.device import DeviceReport
 from engine.engine_stats import CopiedBytes, EngineLimits, EngineStats
 from server.config import ListenConfig, LogConfig, ServeConfig, ServerConfig
-from server.start_report import report_start
+from server.start_report import report_start, warn_at_start
 from server.store.model_store import ModelSource
 
 CONFIG = ServeConfig(
@@ -23,6 +23,8 @@ CONFIG = ServeConfig(
     grace_seconds=30,
     log=LogConfig(),
 )
+
+AVAILABLE = 1 << 30  # bytes
 
 
 def told(
@@ -53,13 +55,15 @@ def told(
         prompt_tokens=0,
         generated_tokens=0,
     )
+    limits = EngineLimits(max_model_len, max_num_seqs=64, vocab_size=300)
     report_start(
         config,
         ModelSource("tiny", Path("tiny")),
         DeviceReport(Device.CPU, "a CPU", "1.0", "avx2", threads),
-        EngineLimits(max_model_len, max_num_seqs=64, vocab_size=300),
+        limits,
         stats,
     )
+    warn_at_start(config, limits, stats, AVAILABLE)
     return caplog.text
 
 
@@ -111,3 +115,22 @@ def test_a_missing_key_is_warned_of_where_others_can_reach_the_server(
 ) -> None:
     text = told(caplog, config=replace(CONFIG, listen=ListenConfig(host)))
     assert ("can use this server: no --api-key" in text) == warns
+
+
+@pytest.mark.parametrize(("pages", "warns"), [(1 << 24, False), ((1 << 24) + 1, True)])
+def test_a_cache_that_may_outgrow_the_memory_is_warned_of(
+    caplog: pytest.LogCaptureFixture, pages: int, warns: bool
+) -> None:
+    text = told(caplog, pages=pages)
+    warning = "the KV cache may grow to 1 GiB, and only 1 GiB of memory are available"
+    assert (warning in text) == warns
+
+
+@pytest.mark.parametrize(("asked", "warns"), [(None, False), (8192, False), (8193, True)])
+def test_a_longest_request_that_the_model_forbids_is_warned_of(
+    caplog: pytest.LogCaptureFixture, asked: int | None, warns: bool
+) -> None:
+    engine = replace(CONFIG.engine, max_model_len=asked)
+    text = told(caplog, config=replace(CONFIG, engine=engine))
+    warning = "--max-model-len 8193 has no effect: a request may have 8192, the model's context"
+    assert (warning in text) == warns

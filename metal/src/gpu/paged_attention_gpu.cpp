@@ -40,7 +40,7 @@ void PagedAttention::eval_gpu(const std::vector<mx::array>& inputs, mx::array& o
   const mx::array& q = inputs[0];
   bool has_sinks = inputs.size() > 6;
   auto plan = launch::launch_attention(shape_of(q, inputs[1], inputs[3], options_, has_sinks));
-  out.set_data(mx::allocator::malloc(out.nbytes()));
+  allocate(out);
   gpu::Arrays arrays{{Buffer::q, q},
                      {Buffer::key_pages, inputs[1]},
                      {Buffer::value_pages, inputs[2]},

@@ -58,9 +58,16 @@ def test_people_get_a_table_beside_the_file(
     assert "46.88%" in table
 
 
-@pytest.mark.parametrize("bad", ["5", "0:4", "9:3", "a:b", ":", "-1:3"])
+@pytest.mark.parametrize("bad", ["0", "0:4", "9:3", "a:b", ":", "5:", ":5", "-1:3"])
 def test_a_bad_span_names_its_flag(capsys: pytest.CaptureFixture[str], bad: str) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["bench", "fragmentation", f"--new-tokens={bad}"])
     assert stopped.value.code == 2
     assert "--new-tokens" in capsys.readouterr().err
+
+
+def test_a_span_of_one_length_is_that_length(tmp_path: Path) -> None:
+    for word in ("5", "5:5"):
+        main(["bench", "fragmentation", f"--new-tokens={word}", f"--json={tmp_path / word}"])
+    one, both = ((tmp_path / word).read_text(encoding="utf-8") for word in ("5", "5:5"))
+    assert one == both

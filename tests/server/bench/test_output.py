@@ -1,20 +1,12 @@
 """Where the texts and files of a bench go when one of them cannot be written."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from server.bench.errors import BenchError
 from server.bench.output import telling, write_json
 from server.standard_output import OutputError
-
-
-@contextmanager
-def full_output() -> Iterator[None]:
-    with Path("/dev/full").open("w", encoding="utf-8") as full, redirect_stdout(full):
-        yield
+from tests.support.full_output import full_output
 
 
 def bench(report: Path) -> None:
@@ -39,7 +31,7 @@ def test_files_are_written_before_a_full_output_is_told_of(tmp_path: Path) -> No
 
 
 def test_a_file_that_cannot_be_written_either_is_told_of_first(tmp_path: Path) -> None:
-    with full_output(), pytest.raises(BenchError, match="Is a directory"):
+    with full_output(), pytest.raises(OutputError, match="Is a directory"):
         bench(tmp_path)
 
 
