@@ -158,13 +158,13 @@ def kv_shape(spec: ModelSpec, config: EngineConfig) -> KVShape:
 
 def engine_limits(spec: ModelSpec, config: EngineConfig, num_pages: int) -> EngineLimits:
     """A request can be as long as the model, the configuration and the whole pool allow."""
-    bounds = [
+    lengths = [
         (spec.max_context, LengthBound.MODEL),
         (num_pages * config.page_size, LengthBound.PAGES),
     ]
     if config.max_model_len is not None:
-        bounds.append((config.max_model_len, LengthBound.SETTING))
-    longest, bound = min(bounds, key=lambda bound: bound[0])
+        lengths.append((config.max_model_len, LengthBound.SETTING))
+    longest, bound = min(lengths, key=lambda length: length[0])
     return EngineLimits(longest, config.max_num_seqs, spec.vocab_size, bound)
 
 

@@ -33,7 +33,7 @@ if version("mlx") != _ext.mlx_version:
 def empty(shape: Sequence[int], dtype: mx.Dtype) -> mx.array:
     """An array whose contents nobody has written; reading them gives anything, NaN too.
 
-    A large one takes address space at once and memory only where it is written, page of the system by page.
+    A large one takes address space at once, and on Linux memory only where it is written.
     Raises ValueError for a negative size and for 2^64 bytes or more; its evaluation raises
     MemoryError where the system refuses the address space.
     """

@@ -23,7 +23,7 @@ bool countable(const mx::Shape& shape, mx::Dtype dtype) {
 
 // MLX counts a buffer that the system refused as memory in use, for good; so the system is asked first.
 bool granted(size_t bytes) {
-  void* memory = std::malloc(bytes);
+  void* volatile memory = std::malloc(bytes);  // volatile: a compiler may take the pair for nothing
   std::free(memory);
   return memory != nullptr || bytes == 0;
 }
