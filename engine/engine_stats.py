@@ -31,7 +31,7 @@ class EngineLimits:
     length_bound: LengthBound = LengthBound.MODEL
 
     @property
-    def longest(self) -> str:
+    def longest_and_why(self) -> str:
         """The limit of a request's length and its reason, for a refusal."""
         return f"{self.max_model_len}, {self.length_bound}"
 

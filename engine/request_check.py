@@ -30,7 +30,7 @@ def _check_prompt(request: Request, limits: EngineLimits) -> None:
     if len(prompt) + room > limits.max_model_len:
         raise PromptTooLong(
             f"the prompt has {len(prompt)} tokens; prompt and answer together may have "
-            f"{limits.longest}",
+            f"{limits.longest_and_why}",
             "prompt",
         )
 

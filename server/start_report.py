@@ -52,7 +52,7 @@ def warn_at_start(
     asked = config.engine.max_model_len
     if asked is not None and asked > limits.max_model_len:
         log.warning(
-            "--max-model-len %d has no effect: a request may have %s", asked, limits.longest
+            "--max-model-len %d has no effect: a request may have %s", asked, limits.longest_and_why
         )
     budget = stats.page_budget * stats.bytes_per_page
     if budget > available_memory:

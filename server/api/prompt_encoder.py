@@ -16,7 +16,7 @@ class PromptEncoder:
     def __init__(self, tokenizer: Tokenizer, workers: Workers, limits: EngineLimits) -> None:
         self._tokenizer = tokenizer
         self._workers = workers
-        self._longest = limits.longest
+        self._longest = limits.longest_and_why
         self._max_bytes = _longest_token(tokenizer) * limits.max_model_len
 
     async def encode_texts(

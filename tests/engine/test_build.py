@@ -12,9 +12,10 @@ from engine.engine_stats import EngineStatus, LengthBound, StepReport
 from engine.errors import ModelError
 from engine.models import CausalLM
 from engine.request import Request, SamplingParams
+from server.bench.footprint import resident_bytes
 from tests.support.checkpoints import Quantization, tiny_llama
 from tests.support.engine_runs import CONFIG, engine_for
-from tests.support.memory import WHERE_PAGES_ARE_RESERVED, resident_bytes
+from tests.support.memory import WHERE_PAGES_ARE_RESERVED
 
 
 class Silent:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import metal
-from tests.support.memory import WHERE_PAGES_ARE_RESERVED, resident_bytes
+from server.bench.footprint import resident_bytes
+from tests.support.memory import WHERE_PAGES_ARE_RESERVED
 
 GIB = 1 << 30
 REFUSED = """
